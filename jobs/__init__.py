@@ -1,0 +1,1 @@
+"""Workshop: takes one composite, talks SNMP, hands back readings."""

@@ -1,0 +1,120 @@
+"""What crosses between the database and the wire: one composite to do, and what came of it. Plain frozen data."""
+
+from dataclasses import dataclass, field
+from datetime import datetime
+
+from portal.domain.formulas import IndexFormula
+from portal.domain.readings import Reading, ValueSpec
+from portal.domain.statuses import ErrorKind, NodeKind, SkipReason, StepStatus
+
+
+@dataclass(frozen=True)
+class SnmpTarget:
+    """How to talk to one OLT. Secrets are in clear here, so `repr` leaves them out. Times in seconds."""
+
+    address: str
+    port: int
+    version: str  # "1", "2c" or "3"
+    community: str = field(default="", repr=False)
+    username: str = field(default="", repr=False)
+    auth_protocol: str = ""  # "", "SHA", "MD5"
+    auth_password: str = field(default="", repr=False)
+    priv_protocol: str = ""  # "", "AES", "DES"
+    priv_password: str = field(default="", repr=False)
+    timeout: float = 2.0  # one try
+    retries: int = 1  # further tries of the same request
+    max_repetitions: int = 20  # rows asked for in one GETBULK
+    max_varbinds: int = 50  # instances asked for in one GET
+    max_inflight: int = 2  # requests at once inside one GET step
+    max_rows: int = 100_000  # a walk that would pass this is cut short
+
+    @property
+    def longest_request(self) -> float:
+        """Seconds one request can block; must stay below the lease (docs/serialisation.md)."""
+        return self.timeout * (self.retries + 1)
+
+
+@dataclass(frozen=True)
+class ReadingSpec:
+    """One column to read and how its index and values are to be understood."""
+
+    metric: str  # name under which readings are kept: onu_state, onu_rx_power, …
+    oid: str  # dotted numbers, no leading dot
+    value: ValueSpec
+    formula: IndexFormula | None = None
+    index_suffix: str = ""  # sub-identifiers after the ONU key, such as ".1" for ZTE optics
+    scalar: bool = False  # a complete OID ending in .0
+
+
+@dataclass(frozen=True)
+class StepWork:
+    """One node of the chain. `onu_keys` are the known, present ONUs a GET asks for."""
+
+    node_id: int
+    key: str
+    kind: NodeKind
+    specs: tuple[ReadingSpec, ...]
+    time_limit: float = 120.0  # seconds
+    stop_on_failure: bool = False
+
+
+@dataclass(frozen=True)
+class CompositeWork:
+    """A master and its enabled chained nodes, in order, on one OLT."""
+
+    execution_id: int
+    token: int
+    olt_id: int
+    target: SnmpTarget
+    steps: tuple[StepWork, ...]
+    onu_keys: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class ColumnReadings:
+    """All readings of one column. `complete` is False when the column may have had further rows."""
+
+    spec: ReadingSpec
+    readings: tuple[Reading, ...]
+    complete: bool
+
+
+@dataclass(frozen=True)
+class StepResult:
+    """What one node brought. Good readings are kept also when the step failed."""
+
+    node_id: int
+    status: StepStatus
+    columns: tuple[ColumnReadings, ...] = ()
+    skip_reason: SkipReason | None = None
+    error_kind: ErrorKind | None = None
+    error_message: str = ""
+    started_at: datetime | None = None
+    finished_at: datetime | None = None
+    pdus: int = 0  # requests sent, without the C library's own retries
+    timeouts: int = 0
+    rows: int = 0
+
+
+@dataclass(frozen=True)
+class CompositeResult:
+    """Every step of the chain has exactly one StepResult, in chain order."""
+
+    steps: tuple[StepResult, ...]
+
+    @property
+    def succeeded(self) -> bool:
+        """True when all steps succeeded (design §5.12). A GET that had no ONU to ask for is skipped, not failed."""
+        return all(
+            step.status is StepStatus.SUCCESS or step.skip_reason is SkipReason.NO_ONUS for step in self.steps
+        )
+
+    @property
+    def answered(self) -> bool:
+        """True when the OLT answered anything at all."""
+        return any(step.pdus > step.timeouts for step in self.steps)
+
+    @property
+    def first_failure(self) -> StepResult | None:
+        """The step that decides the composite's error, or None."""
+        return next((s for s in self.steps if s.status is StepStatus.FAILED), None)

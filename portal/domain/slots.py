@@ -1,0 +1,52 @@
+"""What a tick knows of a due master, and what it can decide about it. Plain data shared by scheduler and services."""
+
+from dataclasses import dataclass
+from datetime import datetime
+
+from portal.domain.statuses import SkipReason
+
+
+@dataclass(frozen=True)
+class DueMaster:
+    """A master whose slot has come. `active_*` describe its execution that is still PENDING or RUNNING, if any."""
+
+    node_id: int
+    node_name: str
+    olt_id: int
+    device_key: str
+    priority: int
+    next_run_at: datetime
+    interval_seconds: int | None
+    cron: str | None
+    active_id: int | None = None
+    active_waits_to_retry: bool = False
+
+
+@dataclass(frozen=True)
+class NewExecution:
+    """The slot runs: an execution is to be inserted, PENDING."""
+
+    master: DueMaster
+    scheduled_for: datetime
+    overdue_at: datetime | None  # a whole interval later it goes first in its OLT
+    supersedes: int | None = None  # an older execution that waits for a retry; it ends FAILED
+
+
+@dataclass(frozen=True)
+class SkippedSlots:
+    """`count` slots from `first` to `last` do not run, for one reason."""
+
+    master: DueMaster
+    reason: SkipReason
+    first: datetime
+    last: datetime
+    count: int = 1
+
+
+@dataclass(frozen=True)
+class Plan:
+    """All that one tick decided."""
+
+    new: tuple[NewExecution, ...]
+    skipped: tuple[SkippedSlots, ...]
+    next_runs: dict[int, datetime | None]  # node id → next_run_at

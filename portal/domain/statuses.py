@@ -1,0 +1,148 @@
+"""The closed sets of words that tables, rules and pages share. Values are what the database stores."""
+
+from enum import StrEnum
+
+
+class ExecutionStatus(StrEnum):
+    """Life of one slot. A status in TERMINAL is never rewritten (design §2)."""
+
+    PENDING = "PENDING"
+    RUNNING = "RUNNING"
+    SUCCESS = "SUCCESS"
+    FAILED = "FAILED"
+    INTERRUPTED = "INTERRUPTED"
+
+
+ACTIVE = frozenset({ExecutionStatus.PENDING, ExecutionStatus.RUNNING})
+TERMINAL = frozenset({ExecutionStatus.SUCCESS, ExecutionStatus.FAILED, ExecutionStatus.INTERRUPTED})
+
+
+class AttemptStatus(StrEnum):
+    """Life of one try of an execution."""
+
+    RUNNING = "RUNNING"
+    SUCCESS = "SUCCESS"
+    FAILED = "FAILED"
+    INTERRUPTED = "INTERRUPTED"
+
+
+class StepStatus(StrEnum):
+    """Outcome of one node inside one try."""
+
+    SUCCESS = "SUCCESS"
+    FAILED = "FAILED"
+    SKIPPED = "SKIPPED"
+
+
+class Trigger(StrEnum):
+    """Why an execution exists: its slot came, or a person asked."""
+
+    SCHEDULE = "schedule"
+    MANUAL = "manual"
+
+
+class NodeKind(StrEnum):
+    """What a node does with its OID (design §4)."""
+
+    DISCOVERY = "discovery"  # walk a column keyed by ONU: which ONUs exist, and their state
+    GET = "get"  # read a column for the ONUs known to be present
+    WALK = "walk"  # walk a column keyed by ONU, without asking which are known
+    TABLE = "table"  # walk a table that is not keyed by ONU (PON ports)
+    BULK = "bulk"  # walk several columns together
+
+
+DEFAULT_PRIORITY = {
+    NodeKind.DISCOVERY: 90,
+    NodeKind.GET: 40,
+    NodeKind.WALK: 30,
+    NodeKind.TABLE: 20,
+    NodeKind.BULK: 10,
+}
+
+
+class OltState(StrEnum):
+    """What the system last learned of an OLT. Whether a person enabled it is a separate column."""
+
+    UNKNOWN = "unknown"
+    UP = "up"
+    UNREACHABLE = "unreachable"
+    PAUSED = "paused"
+
+
+class Presence(StrEnum):
+    """Whether the last complete discovery listed the ONU."""
+
+    ENABLED = "ENABLED"
+    DISABLED = "DISABLED"
+
+
+class ErrorKind(StrEnum):
+    """Why an execution, attempt or step did not succeed. `internal` is a fault of our own code."""
+
+    TIMEOUT = "timeout"
+    AUTH = "auth"
+    NO_SUCH_OBJECT = "no_such_object"
+    NOT_INCREASING = "not_increasing"
+    TOO_BIG = "too_big"
+    BAD_OID = "bad_oid"
+    UNREACHABLE = "unreachable"
+    INCOMPLETE = "incomplete"
+    DEVICE = "device"
+    TIME_LIMIT = "time_limit"
+    LEASE_LOST = "lease_lost"
+    WORKER_LOST = "worker_lost"
+    ABORTED = "aborted"
+    SUPERSEDED = "superseded"
+    POISON = "poison"
+    INTERNAL = "internal"
+
+
+class SkipReason(StrEnum):
+    """Why a slot, or a step of a chain, was not run."""
+
+    STILL_ACTIVE = "still_active"
+    SCHEDULER_DOWN = "scheduler_down"
+    OLT_PAUSED = "olt_paused"
+    OLT_UNREACHABLE = "olt_unreachable"
+    OLT_DISABLED = "olt_disabled"
+    NODE_DISABLED = "node_disabled"
+    TIMED_OUT_EARLIER = "timed_out_earlier"
+    STOPPED_ON_FAILURE = "stopped_on_failure"
+    LEASE_LOST = "lease_lost"
+    ABORTED = "aborted"
+    NO_ONUS = "no_onus"
+
+
+class PollerStatus(StrEnum):
+    """Whether a poller holds a composite at the moment."""
+
+    FREE = "FREE"
+    BUSY = "BUSY"
+
+
+class Role(StrEnum):
+    """viewer < operator < admin; see portal.domain.roles."""
+
+    VIEWER = "viewer"
+    OPERATOR = "operator"
+    ADMIN = "admin"
+
+
+class EventType(StrEnum):
+    """Closed set of decision-log events."""
+
+    SLOT_SKIPPED = "SLOT_SKIPPED"
+    WORKER_LOST = "WORKER_LOST"
+    REQUEUED = "REQUEUED"
+    EXECUTION_ABORTED = "EXECUTION_ABORTED"
+    POISONED = "POISONED"
+    OLT_STATE_CHANGED = "OLT_STATE_CHANGED"
+    SUSPECT_TABLE = "SUSPECT_TABLE"
+    TASK_ADDED = "TASK_ADDED"
+    TASK_REMOVED = "TASK_REMOVED"
+    TASK_INTERVAL_CHANGED = "TASK_INTERVAL_CHANGED"
+    OLT_ENABLED = "OLT_ENABLED"
+    OLT_DISABLED = "OLT_DISABLED"
+    PLAN_ADJUSTED = "PLAN_ADJUSTED"
+    INTERVAL_OVERRIDDEN = "INTERVAL_OVERRIDDEN"
+    SYSTEM = "SYSTEM"

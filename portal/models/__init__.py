@@ -1,0 +1,49 @@
+"""All tables. Columns and constraints carry the law; no workflow lives here."""
+
+from portal.models.account import ApiToken, AuditLog, Channel, Notification, Setting, User
+from portal.models.catalogue import Brand, IndexFormula, Oid, OltModel, StateMap
+from portal.models.coordination import CoordinatorLog, ExecutionPlan, QuotaTracker, QuotaViolation
+from portal.models.execution import Execution, ExecutionAttempt, ExecutionStep, NodeDay
+from portal.models.olt import Credential, Olt
+from portal.models.onu import Onu, OnuData, OnuEvent, OnuHistory, PonPort
+from portal.models.poller import Poller, PollerStats, SchedulerState
+from portal.models.probe import Probe, ProbeStatus
+from portal.models.workflow import TemplateNode, Workflow, WorkflowNode, WorkflowTemplate
+
+__all__ = [
+    "ApiToken",
+    "AuditLog",
+    "Brand",
+    "Channel",
+    "CoordinatorLog",
+    "Credential",
+    "Execution",
+    "ExecutionAttempt",
+    "ExecutionPlan",
+    "ExecutionStep",
+    "IndexFormula",
+    "NodeDay",
+    "Notification",
+    "Oid",
+    "Olt",
+    "OltModel",
+    "Onu",
+    "OnuData",
+    "OnuEvent",
+    "OnuHistory",
+    "Poller",
+    "PollerStats",
+    "PonPort",
+    "Probe",
+    "ProbeStatus",
+    "QuotaTracker",
+    "QuotaViolation",
+    "SchedulerState",
+    "Setting",
+    "StateMap",
+    "TemplateNode",
+    "User",
+    "Workflow",
+    "WorkflowNode",
+    "WorkflowTemplate",
+]

@@ -1,0 +1,70 @@
+"""Pollers and the pool's history (requirements/3-pollers-plan.md); rows, since many processes look at them."""
+
+from datetime import datetime
+
+from sqlalchemy import ForeignKey, String, UniqueConstraint
+from sqlalchemy.orm import Mapped, mapped_column, relationship
+
+from portal.domain.statuses import PollerStatus
+from portal.extensions import Base
+from portal.models.olt import Olt
+from portal.models.types import BigId, UTCDateTime, Word, one_of
+from portal.models.workflow import WorkflowNode
+
+
+class Poller(Base):
+    """One worker process. The number is stable, `worker` is fresh at each start. Times in seconds since `started_at`."""
+
+    __tablename__ = "pollers"
+    __table_args__ = (UniqueConstraint("host", "poller_id"), one_of("status", PollerStatus, "status"))
+
+    id: Mapped[int] = mapped_column(primary_key=True)
+    host: Mapped[str] = mapped_column(String(120))
+    poller_id: Mapped[int]
+    worker: Mapped[str] = mapped_column(String(120))
+    pid: Mapped[int]
+    status: Mapped[PollerStatus] = mapped_column(Word(PollerStatus, 10), default=PollerStatus.FREE)
+    current_node_id: Mapped[int | None] = mapped_column(ForeignKey("workflow_nodes.id", ondelete="SET NULL"))
+    current_olt_id: Mapped[int | None] = mapped_column(ForeignKey("olts.id", ondelete="SET NULL"))
+    current_execution_id: Mapped[int | None] = mapped_column(BigId)
+    busy_since: Mapped[datetime | None] = mapped_column(UTCDateTime)
+    busy_time: Mapped[float] = mapped_column(default=0.0)
+    busy_last_minute: Mapped[float] = mapped_column(default=0.0)
+    tasks_completed: Mapped[int] = mapped_column(default=0)
+    tasks_delayed: Mapped[int] = mapped_column(default=0)
+    started_at: Mapped[datetime] = mapped_column(UTCDateTime)
+    seen_at: Mapped[datetime] = mapped_column(UTCDateTime, index=True)
+
+    current_node: Mapped[WorkflowNode | None] = relationship()
+    current_olt: Mapped[Olt | None] = relationship()
+
+
+class PollerStats(Base):
+    """State of the whole pool at one moment."""
+
+    __tablename__ = "poller_stats"
+
+    id: Mapped[int] = mapped_column(BigId, primary_key=True)
+    total_pollers: Mapped[int] = mapped_column(default=0)
+    free_pollers: Mapped[int] = mapped_column(default=0)
+    busy_pollers: Mapped[int] = mapped_column(default=0)
+    busy_percentage: Mapped[float] = mapped_column(default=0.0)
+    queue_size: Mapped[int] = mapped_column(default=0)
+    is_saturated: Mapped[bool] = mapped_column(default=False)
+    total_tasks_completed: Mapped[int] = mapped_column(BigId, default=0)
+    total_tasks_delayed: Mapped[int] = mapped_column(BigId, default=0)
+    timestamp: Mapped[datetime] = mapped_column(UTCDateTime, index=True)
+
+
+class SchedulerState(Base):
+    """One row: what the leader of the scheduler last did. The portal's pulse."""
+
+    __tablename__ = "scheduler_state"
+
+    id: Mapped[int] = mapped_column(primary_key=True)
+    leader: Mapped[str] = mapped_column(String(120), default="")
+    last_tick_at: Mapped[datetime | None] = mapped_column(UTCDateTime)
+    last_tick_ms: Mapped[int | None]
+    last_planned: Mapped[int] = mapped_column(default=0)
+    last_skipped: Mapped[int] = mapped_column(default=0)
+    error: Mapped[str] = mapped_column(String(500), default="")

@@ -1,0 +1,127 @@
+"""Workflows (what is done on one OLT) and templates (the same set of nodes for many OLTs)."""
+
+from datetime import datetime
+
+from sqlalchemy import CheckConstraint, ForeignKey, Index, String, UniqueConstraint
+from sqlalchemy.orm import Mapped, mapped_column, relationship
+
+from portal.domain.statuses import NodeKind
+from portal.extensions import Base
+from portal.models.olt import Olt
+from portal.models.types import UTCDateTime, Word, one_of
+
+ONE_CLOCK = (
+    "(master_id IS NULL AND (interval_seconds IS NULL) <> (cron IS NULL))"
+    " OR (master_id IS NOT NULL AND interval_seconds IS NULL AND cron IS NULL)"
+)
+
+
+class _NodeColumns:
+    """What a node of a workflow and a node of a template have in common. Times in seconds."""
+
+    id: Mapped[int] = mapped_column(primary_key=True)
+    key: Mapped[str] = mapped_column(String(60))
+    name: Mapped[str] = mapped_column(String(120))
+    kind: Mapped[NodeKind] = mapped_column(Word(NodeKind))
+    oid: Mapped[str] = mapped_column(String(255))
+    interval_seconds: Mapped[int | None]
+    cron: Mapped[str | None] = mapped_column(String(120))
+    override_reason: Mapped[str] = mapped_column(String(255), default="")
+    priority: Mapped[int]
+    enabled: Mapped[bool] = mapped_column(default=True)
+    position: Mapped[int] = mapped_column(default=0)
+    max_retries: Mapped[int] = mapped_column(default=2)
+    retry_delay: Mapped[int] = mapped_column(default=120)
+    time_limit: Mapped[int] = mapped_column(default=120)
+    stop_on_failure: Mapped[bool] = mapped_column(default=False)
+
+
+def _node_checks() -> tuple[CheckConstraint, ...]:
+    return (
+        CheckConstraint(ONE_CLOCK, name="one_clock"),
+        CheckConstraint("interval_seconds IS NULL OR interval_seconds >= 1", name="interval"),
+        CheckConstraint("priority BETWEEN 1 AND 100", name="priority"),
+        CheckConstraint("max_retries BETWEEN 0 AND 10", name="max_retries"),
+        CheckConstraint("time_limit BETWEEN 1 AND 3600", name="time_limit"),
+        one_of("kind", NodeKind, "kind"),
+    )
+
+
+class WorkflowTemplate(Base):
+    """A set of nodes applied to many OLTs."""
+
+    __tablename__ = "workflow_templates"
+
+    id: Mapped[int] = mapped_column(primary_key=True)
+    name: Mapped[str] = mapped_column(String(80), unique=True)
+    description: Mapped[str] = mapped_column(String(255), default="")
+    nodes: Mapped[list["TemplateNode"]] = relationship(
+        back_populates="template", order_by="TemplateNode.position", cascade="all, delete-orphan"
+    )
+
+
+class TemplateNode(_NodeColumns, Base):
+    """One node of a template; `master_id` None = it has a clock."""
+
+    __tablename__ = "template_nodes"
+    __table_args__ = (UniqueConstraint("template_id", "key"), *_node_checks())
+
+    template_id: Mapped[int] = mapped_column(ForeignKey("workflow_templates.id", ondelete="CASCADE"), index=True)
+    master_id: Mapped[int | None] = mapped_column(ForeignKey("template_nodes.id", ondelete="CASCADE"), index=True)
+    template: Mapped[WorkflowTemplate] = relationship(back_populates="nodes")
+    master: Mapped["TemplateNode | None"] = relationship(remote_side="TemplateNode.id", back_populates="chained")
+    chained: Mapped[list["TemplateNode"]] = relationship(back_populates="master", order_by="TemplateNode.position")
+
+
+class Workflow(Base):
+    """The nodes of one OLT. `template` says which set it was made from, if any."""
+
+    __tablename__ = "workflows"
+
+    id: Mapped[int] = mapped_column(primary_key=True)
+    olt_id: Mapped[int] = mapped_column(ForeignKey("olts.id", ondelete="CASCADE"), unique=True)
+    template_id: Mapped[int | None] = mapped_column(ForeignKey("workflow_templates.id", ondelete="SET NULL"))
+    enabled: Mapped[bool] = mapped_column(default=True)
+    olt: Mapped[Olt] = relationship(back_populates="workflow")
+    template: Mapped[WorkflowTemplate | None] = relationship()
+    nodes: Mapped[list["WorkflowNode"]] = relationship(
+        back_populates="workflow", order_by="WorkflowNode.position", cascade="all, delete-orphan"
+    )
+
+
+class WorkflowNode(_NodeColumns, Base):
+    """One thing to read on one OLT. Masters have a clock (`next_run_at`, `anchor_at`), chained nodes have none."""
+
+    __tablename__ = "workflow_nodes"
+    __table_args__ = (
+        UniqueConstraint("workflow_id", "key"),
+        CheckConstraint("master_id IS NULL OR next_run_at IS NULL", name="chained_has_no_clock"),
+        CheckConstraint("master_id IS NULL OR master_id <> id", name="not_its_own_master"),
+        *_node_checks(),
+        Index("ix_workflow_nodes_next_run_at", "next_run_at"),
+    )
+
+    workflow_id: Mapped[int] = mapped_column(ForeignKey("workflows.id", ondelete="CASCADE"), index=True)
+    template_node_id: Mapped[int | None] = mapped_column(
+        ForeignKey("template_nodes.id", ondelete="SET NULL"), index=True
+    )
+    overridden: Mapped[bool] = mapped_column(default=False)
+    master_id: Mapped[int | None] = mapped_column(ForeignKey("workflow_nodes.id", ondelete="CASCADE"), index=True)
+    next_run_at: Mapped[datetime | None] = mapped_column(UTCDateTime)
+    anchor_at: Mapped[datetime | None] = mapped_column(UTCDateTime)
+    last_run_at: Mapped[datetime | None] = mapped_column(UTCDateTime)
+    last_success_at: Mapped[datetime | None] = mapped_column(UTCDateTime)
+    last_failure_at: Mapped[datetime | None] = mapped_column(UTCDateTime)
+    # A complete walk lost more than half of a known table at this time; a second one must agree (services.readings).
+    suspect_at: Mapped[datetime | None] = mapped_column(UTCDateTime)
+
+    workflow: Mapped[Workflow] = relationship(back_populates="nodes")
+    master: Mapped["WorkflowNode | None"] = relationship(remote_side="WorkflowNode.id", back_populates="chained")
+    chained: Mapped[list["WorkflowNode"]] = relationship(
+        back_populates="master", order_by="WorkflowNode.position", cascade="all"
+    )
+
+    @property
+    def is_master(self) -> bool:
+        """True when the node has a clock of its own."""
+        return self.master_id is None
