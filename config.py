@@ -132,7 +132,7 @@ class Settings:
     pollers: int = setting(_integer(1, 200), "Number of pollers (worker processes that execute composites).", 10)
     timezone: str = setting(_zone, "Zone in which times are shown and cron lines are read.", "")
     language: str = setting(_choice("es", "en"), "Language where neither the user nor the browser chose one.", "es")
-    host: str = setting(str, "Address the portal listens on.", "127.0.0.1")
+    bind: str = setting(str, "Address the portal listens on.", "127.0.0.1")
     port: int = setting(_integer(1, 65535), "Port the portal listens on.", 8000)
     cookie_secure: bool = setting(_boolean, "1 when the portal is served over HTTPS (as it should be).", False)
     demo: bool = setting(_boolean, "1: `make run` also starts two simulated OLTs.", True)
@@ -164,10 +164,10 @@ def _kept_secret(path: Path, make: Callable[[], str]) -> str:
     return temporary
 
 
-def _completed(given: dict[str, Any], instance: Path) -> dict[str, Any]:
+def _completed(given: dict[str, Any], instance: Path, root: Path) -> dict[str, Any]:
     """Fill in the defaults that depend on the machine or are generated at first start."""
     given.setdefault("database_url", f"sqlite:///{instance / 'facho.db'}")
-    given.setdefault("redis_url", default_redis_url(instance.parent))
+    given.setdefault("redis_url", default_redis_url(root))
     given.setdefault("timezone", _system_zone())
     if "secret_key" not in given:
         given["secret_key"] = _kept_secret(instance / "secret_key", lambda: secrets.token_urlsafe(48))
@@ -194,7 +194,7 @@ def load_settings(environ: Mapping[str, str] | None = None, root: Path = PROJECT
         except ValueError as error:
             raise SettingsError(f"setting {item.name.upper()} {error}") from None
     instance = Path(environ.get("INSTANCE", "") or root / "instance")
-    return Settings(**_completed(given, instance), instance=instance)
+    return Settings(**_completed(given, instance, root), instance=instance)
 
 
 def flask_config(settings: Settings) -> dict[str, Any]:

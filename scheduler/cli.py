@@ -42,3 +42,6 @@ def _lines(plan: Plan) -> list[dict[str, object]]:
 
 def _sentence(line: dict[str, object]) -> str:
     return f"{line['slot']}  OLT {line['olt_id']}  {line['node']}: {line['decision']}"
+
+
+COMMANDS = (scheduler,)

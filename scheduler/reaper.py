@@ -10,7 +10,7 @@ log = logging.getLogger(__name__)
 
 
 def reap() -> None:
-    """Entry function of the periodic job. Redis must answer: without it nobody can tell a dead lease from a live one."""
+    """Entry function of the periodic job. Needs Redis: without it nobody can tell a dead lease from a live one."""
     now = datetime.now(UTC)
     lost = _lost(now)
     pushed = _push_forgotten(now)

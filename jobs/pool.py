@@ -1,0 +1,134 @@
+"""The pool of pollers on one host: numbered workers, restarted when they die, whose OLT is freed at once."""
+
+import logging
+import multiprocessing
+import os
+import signal
+import socket
+import time
+from datetime import UTC, datetime
+from multiprocessing.connection import wait
+from multiprocessing.process import BaseProcess
+from typing import Any
+
+from flask import Flask
+from redis import Redis
+from redis.exceptions import RedisError
+from rq.worker_pool import WorkerData, WorkerPool
+
+from jobs import claim as claims
+from jobs.worker import PollerWorker, close_connections, die_with_parent, report_lost
+from portal import queueing
+from portal.services import pool as rows
+
+log = logging.getLogger(__name__)
+
+SEEN_SECONDS = 5.0
+_FORK = multiprocessing.get_context("fork")
+
+
+class PollerPool(WorkerPool):
+    """RQ's WorkerPool with stable numbers, fresh names, and release of a dead child's lease by its token.
+
+    A name is used once: RQ refuses the name of a killed worker for minutes.
+    """
+
+    def __init__(self, app: Flask, connection: Redis, size: int) -> None:
+        PollerWorker.app = app
+        super().__init__([queueing.POLLER_QUEUE], connection, num_workers=size, worker_class=PollerWorker)
+        self.app = app
+        self.host = socket.gethostname()
+        self._numbers: dict[str, int] = {}
+        self._seen_at = 0.0
+
+    def start_worker(self, count: int | None = None, burst: bool = True, _sleep: float = 0, logging_level: str = "INFO") -> None:  # noqa: E501
+        """Start a worker under the lowest free number."""
+        number = min(set(range(1, self.num_workers + 1)) - set(self._numbers.values()))
+        name = f"poller-{self.host}-{number}-{time.time_ns() // 1_000_000}"
+        close_connections()
+        process = _FORK.Process(target=_run_worker, args=(self.app, name, os.getpid()), name=name)
+        process.start()
+        assert process.pid is not None  # noqa: S101  (a started process has one)
+        self.worker_dict[name] = WorkerData(name=name, pid=process.pid, process=process)
+        self._numbers[name] = number
+        self._in_database(rows.register, self.host, number, name, process.pid, datetime.now(UTC))
+
+    def reap_workers(self) -> None:
+        """Wait up to a second for a child to end; every one that did is handled at once."""
+        children: list[BaseProcess] = [data.process for data in self.worker_dict.values()]
+        if children:
+            wait([child.sentinel for child in children], timeout=1.0)
+        for data in list(self.worker_dict.values()):
+            if not data.process.is_alive():
+                self.handle_dead_worker(data)
+        self._show_alive()
+
+    def handle_dead_worker(self, worker_data: WorkerData) -> None:
+        """Its try is INTERRUPTED, its OLT free, within a second of its death."""
+        super().handle_dead_worker(worker_data)
+        worker_data.process.join()
+        self._numbers.pop(worker_data.name, None)
+        self._free(worker_data.name)
+
+    def _free(self, name: str) -> None:
+        running = self._in_database(rows.running_of, name) or []
+        if running:
+            report_lost(self.app, running, "the poller process was killed")
+        try:
+            left = claims.left_by(self.connection, name)
+            if left is not None:
+                claims.release(self.connection, left)
+        except RedisError as error:
+            log.warning("event=release_failed poller=%s error=%s", name, type(error).__name__)
+
+    def _show_alive(self) -> None:
+        if time.monotonic() - self._seen_at >= SEEN_SECONDS:
+            self._seen_at = time.monotonic()
+            self._in_database(rows.seen, list(self.worker_dict), datetime.now(UTC))
+
+    def _in_database(self, verb: Any, *args: Any) -> Any:
+        """Do it if the database answers: a page's row is not worth a poller."""
+        try:
+            with self.app.app_context():
+                return verb(*args)
+        except Exception as error:
+            log.warning("event=pool_row_failed verb=%s error=%s", verb.__name__, type(error).__name__)
+            return None
+        finally:
+            with self.app.app_context():
+                close_connections()
+
+    def start(self, burst: bool = False, logging_level: str = "INFO") -> None:
+        """Run until SIGTERM or SIGINT; then let each poller end its composite (warm shutdown)."""
+        self.status = self.Status.STARTED
+        self._burst = burst
+        self.start_workers(burst=burst, logging_level=logging_level)
+        self._install_signal_handlers()  # type: ignore[no-untyped-call]
+        while self.status != self.Status.STOPPED:
+            self.check_workers(respawn=True)
+        while not self.all_workers_have_stopped():
+            log.info("event=waiting pollers=%d", len(self.worker_dict))
+        self._in_database(rows.unregister, self.host, range(1, self.num_workers + 1))
+
+
+def _run_worker(app: Flask, name: str, parent: int) -> None:
+    """The child: wait until Redis answers, then work until told to stop. A crash is the pool's to see."""
+    die_with_parent(signal.SIGTERM, parent)
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+    with app.app_context():
+        connection = queueing.connect(app.config["REDIS_URL"])
+        _await_redis(connection)
+        queue = queueing.TaskQueue(queueing.POLLER_QUEUE, connection=connection)
+        worker = PollerWorker([queue], name=name, connection=connection, worker_ttl=60)
+        worker.work(with_scheduler=False, logging_level="WARNING")  # RQ logs each job three times
+
+
+def _await_redis(connection: Redis) -> None:
+    while True:
+        try:
+            connection.ping()
+            return
+        except RedisError as error:
+            log.warning("event=redis_away error=%s", type(error).__name__)
+            time.sleep(1.0)

@@ -1,0 +1,64 @@
+"""What can go wrong between us and one OLT, in our own words. No library type and no secret may appear here.
+
+Every message is written for the person who reads a failed execution: it says what happened and what to check.
+Communities and passwords are never part of a message.
+"""
+
+from typing import ClassVar
+
+from portal.domain.statuses import ErrorKind
+
+
+class SnmpError(Exception):
+    """Base of all faults that belong to the device, the network or the settings of one OLT."""
+
+    kind: ClassVar[ErrorKind] = ErrorKind.DEVICE
+
+
+# The names below are fixed by the design (section 7); they read as facts and carry no "Error" suffix.
+class SnmpTimeout(SnmpError):  # noqa: N818
+    """No answer to one request, with all its retries."""
+
+    kind = ErrorKind.TIMEOUT
+
+
+class SnmpAuthError(SnmpError):
+    """The credential cannot be used, or the device said that it is wrong (SNMPv3 only; v2c stays silent)."""
+
+    kind = ErrorKind.AUTH
+
+
+class SnmpTooBig(SnmpError):  # noqa: N818
+    """The answer to the request would not fit into one message of the device."""
+
+    kind = ErrorKind.TOO_BIG
+
+
+class SnmpNoSuchObject(SnmpError):  # noqa: N818
+    """SNMPv1 only: at least one of several names does not exist, and the device does not say which."""
+
+    kind = ErrorKind.NO_SUCH_OBJECT
+
+
+class SnmpNotIncreasing(SnmpError):  # noqa: N818
+    """The device answered GETNEXT with a name that does not come after the one asked for."""
+
+    kind = ErrorKind.NOT_INCREASING
+
+
+class SnmpUnreachable(SnmpError):  # noqa: N818
+    """Nothing could be sent: bad address, unknown name, no route."""
+
+    kind = ErrorKind.UNREACHABLE
+
+
+class SnmpBadOid(SnmpError):  # noqa: N818
+    """The text is not an OID that can be sent. Raised before anything goes out."""
+
+    kind = ErrorKind.BAD_OID
+
+
+class SnmpDeviceError(SnmpError):
+    """The device answered with an error status (genErr and its like), or with nonsense."""
+
+    kind = ErrorKind.DEVICE

@@ -1,0 +1,118 @@
+"""What RQ calls: ids in, nothing out. Start in the database, read under the lease, finish in the database."""
+
+import logging
+import time
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+
+from flask import current_app
+
+from jobs import poller, probing
+from jobs.claim import Aborted, Claim, Lease, LeaseLost, held
+from jobs.drivers import open_session
+from portal import queueing
+from portal.domain.composite import CompositeWork
+from portal.extensions import db
+from portal.services import executions, probes, recognition
+from portal.services.executions import StaleToken
+
+log = logging.getLogger(__name__)
+
+HEARTBEAT_SECONDS = 5.0
+
+
+def _now() -> datetime:
+    return datetime.now(UTC)
+
+
+def run_composite(execution_id: int) -> None:
+    """One try of one execution, under the claim that the worker holds. Without a claim it does nothing."""
+    mine = held.get()
+    if mine is None:
+        log.error("event=no_claim execution=%d", execution_id)
+        return
+    ttl = float(current_app.config["LEASE_SECONDS"])
+    work = executions.start(execution_id, mine.token, mine.owner, _now(), _now() + timedelta(seconds=ttl))
+    if work is None:
+        log.info("event=not_started execution=%d", execution_id)
+        return
+    lease = Lease(queueing.connection(), mine, ttl)
+    try:
+        _read_and_finish(work, lease, ttl)
+    except StaleToken as error:
+        log.warning("event=stale execution=%d reason=%s", execution_id, error)
+    except LeaseLost as error:
+        _give_up(work, error)
+    except Exception as error:
+        log.exception("event=internal_error execution=%d", execution_id)
+        _fail(work, f"{type(error).__name__}: {error}")
+
+
+def _read_and_finish(work: CompositeWork, lease: Lease, ttl: float) -> None:
+    checkpoint = _checkpoint(work, lease, ttl)
+    began = time.monotonic()
+    result = poller.run(work, open_session, checkpoint, _now, time.monotonic)
+    checkpoint()
+    status = executions.finish(work.execution_id, work.token, result, _now())
+    log.info(
+        "event=composite execution=%d olt=%d status=%s steps=%d rows=%d pdus=%d seconds=%.3f",
+        work.execution_id, work.olt_id, status, len(result.steps), sum(step.rows for step in result.steps),
+        sum(step.pdus for step in result.steps), time.monotonic() - began,
+    )  # fmt: skip
+
+
+def _checkpoint(work: CompositeWork, lease: Lease, ttl: float) -> Callable[[], None]:
+    """Before every PDU: renew in Redis; every few seconds also show in the database that the holder lives."""
+    shown = time.monotonic()
+
+    def check() -> None:
+        nonlocal shown
+        lease.checkpoint(need=work.target.longest_request)
+        if time.monotonic() - shown >= HEARTBEAT_SECONDS:
+            shown = time.monotonic()
+            executions.heartbeat(work.execution_id, work.token, _now() + timedelta(seconds=ttl))
+
+    return check
+
+
+def _give_up(work: CompositeWork, error: LeaseLost) -> None:
+    log.warning("event=lease_lost execution=%d reason=%s", work.execution_id, error)
+    try:
+        aborted = isinstance(error, Aborted)
+        tickets = executions.give_up_lease(work.execution_id, work.token, str(error), _now(), aborted=aborted)
+    except StaleToken:
+        return  # the reaper was faster
+    executions.push(tickets)
+
+
+def _fail(work: CompositeWork, message: str) -> None:
+    try:
+        executions.fail_internal(work.execution_id, work.token, message, _now())
+    except StaleToken as stale:
+        log.warning("event=stale execution=%d reason=%s", work.execution_id, stale)
+
+
+def run_probe(probe_id: int) -> None:
+    """One connection test. An OLT of ours is asked under its lease, so that two never read it at once."""
+    work = probes.start(probe_id)
+    if work is None:
+        return
+    redis, mine = queueing.connection(), None
+    if work.olt_id is not None:
+        mine = probing.hold_patiently(redis, work.olt_id, f"probe-{probe_id}")
+        if mine is None:
+            probes.fail(probe_id, probing.BUSY, "the OLT is being read right now: try again in a moment", _now())
+            return
+    _probe(work, mine)
+
+
+def _probe(work: probes.ProbeWork, mine: Claim | None) -> None:
+    try:
+        result = probing.ask(work.target, open_session, time.monotonic)
+        result |= recognition.recognise(db.session(), result["sysobjectid"], result["sysdescr"])
+        probes.succeed(work.probe_id, result, _now())
+    except probing.ProbeFailed as failed:
+        probes.fail(work.probe_id, failed.kind, str(failed), _now())
+    finally:
+        if mine is not None:
+            probing.let_go(queueing.connection(), mine)

@@ -1,0 +1,68 @@
+"""Commands import and export, and the demonstration's inventory."""
+
+import os
+from pathlib import Path
+from typing import BinaryIO, TextIO
+
+import click
+from flask.cli import AppGroup, with_appcontext
+
+from portal.cli.output import json_option, now, print_json, told_on_stderr
+from portal.services import inventory
+from portal.services.inventory import Report
+from portal.services.inventory_yaml import LARGEST_FILE, decode
+
+DEMO_FILE = Path(__file__).resolve().parents[1] / "demo.yaml"
+DEMO_FIRST_RUN = 5  # seconds: somebody is watching
+
+
+@click.command("import")
+@click.argument("file", type=click.File("rb"))
+@click.option("--dry-run", is_flag=True, help="Check everything and tell what would change; write nothing.")
+@json_option
+@with_appcontext
+def import_inventory(file: BinaryIO, dry_run: bool, as_json: bool) -> None:
+    """Load the inventory FILE (YAML; - for stdin): credentials, templates and OLTs, matched by name.
+
+    All of it is loaded or, when anything is wrong, nothing; every mistake is listed with line and column. Loading the
+    same file again changes nothing. What the file leaves out keeps its stored value; the nodes under a `workflow:` or
+    of a template are the whole truth, others are removed.
+    """
+    content = file.read(LARGEST_FILE + 1)
+    with told_on_stderr():
+        report = inventory.load(decode(content), dry_run=dry_run, actor="cli", now=now(), environ=os.environ)
+    _print(report, as_json)
+
+
+def _print(report: Report, as_json: bool) -> None:
+    if as_json:
+        print_json(report.as_dict())
+    else:
+        click.echo("\n".join(report.lines()))
+
+
+@click.command("export")
+@click.argument("file", type=click.File("w", encoding="utf-8", atomic=True), default="-")
+@with_appcontext
+def export_inventory(file: TextIO) -> None:
+    """Write the inventory to FILE (default: stdout) in the format of `flask import`.
+
+    No secret is in it: each is replaced by the name of an environment variable, to be set before an import into an
+    empty database.
+    """
+    with told_on_stderr():
+        click.echo(inventory.dump(), file=file, nl=False)
+
+
+demo = AppGroup("demo", help="The two simulated OLTs.")
+
+
+@demo.command("ensure")
+@json_option
+def ensure(as_json: bool) -> None:
+    """Make sure that OLT-DEMO-HUAWEI and OLT-DEMO-ZTE exist; changes nothing the second time."""
+    with told_on_stderr():
+        report = inventory.load(
+            DEMO_FILE.read_text(encoding="utf-8"), dry_run=False, actor="cli", now=now(), first_run_in=DEMO_FIRST_RUN
+        )
+    _print(report, as_json)

@@ -1,0 +1,22 @@
+"""Text for people that is made where no language is known: English now, translatable later. No I/O."""
+
+
+class Message(str):
+    """English text that remembers msgid and parameters: `gettext(m.msgid, **m.params)` says it in another language."""
+
+    msgid: str
+    params: dict[str, object]
+
+    def __new__(cls, msgid: str, **params: object) -> "Message":
+        made = super().__new__(cls, msgid % params if params else msgid)
+        made.msgid = msgid
+        made.params = params
+        return made
+
+    def __getnewargs_ex__(self) -> tuple[tuple[str], dict[str, object]]:  
+        return (self.msgid,), self.params
+
+
+def N_(msgid: str, **params: object) -> Message:  # noqa: N802  (the keyword under which pybabel finds such texts)
+    """A Message: `N_("must be at most %(high)d", high=3)`."""
+    return Message(msgid, **params)

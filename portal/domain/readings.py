@@ -1,0 +1,221 @@
+"""Decoding of one raw SNMP value into a reading: sentinels, scales, states, text, times. No I/O, no vendor tables."""
+
+import re
+import unicodedata
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from decimal import Decimal
+from enum import StrEnum
+
+from portal.domain import serials
+
+RawValue = int | bytes | str | None
+"""What a session hands over: int for numeric types, bytes for octet strings, str for OIDs and IP addresses,
+None for noSuchInstance and noSuchObject."""
+
+NO_SUCH_INSTANCE = "no such instance"
+OUT_OF_RANGE = "out of range"
+EMPTY = "empty"
+
+DBM = "dBm"
+DBM_RANGE = (-50.0, 10.0)  # no optical module reports light outside of this; what does is a disguised "no value"
+DECIMALS = 4
+MAX_TEXT = 255
+MAX_RAW = 512
+
+_NUMBER = re.compile(r"(?<![\w.,])[-+]?[0-9]{1,20}(?:\.[0-9]{1,20})?(?![.,]?[0-9])", re.ASCII)
+_BEFORE_DBM = re.compile(r"([-+]?[0-9]{1,20}(?:\.[0-9]{1,20})?)\s*dBm", re.IGNORECASE | re.ASCII)
+_STATE_CODE = re.compile(r"\s*(-?[0-9]{1,10})\s*", re.ASCII)
+_BREAKS = re.compile(r"[\r\n\t]+")
+_HIDDEN = frozenset({"Cc", "Cf", "Cs", "Zl", "Zp"})  # control, bidirectional and other invisible characters
+
+
+class ValueType(StrEnum):
+    """How the raw octets or number of a column are to be read."""
+
+    NUMBER = "number"  # integer (or text holding a number) → raw * scale + offset
+    TEXT = "text"
+    SERIAL = "serial"  # GPON serial → 16 upper-case hex digits
+    STATE = "state"  # integer looked up in `states`
+    TIME = "time"  # DateAndTime, 8 or 11 octets → "2021-11-06 13:42:21.6" in the device's own time
+
+
+@dataclass(frozen=True)
+class StateLabel:
+    """Meaning of one state number. `online` is None where the number says nothing about the light."""
+
+    label: str
+    online: bool | None = None
+
+
+@dataclass(frozen=True)
+class ValueSpec:
+    """How to decode a column. Source of each number: the catalogue file that names it."""
+
+    type: ValueType = ValueType.TEXT
+    scale: float = 1.0
+    offset: float = 0.0
+    signed_bits: int = 0  # 16: fold 32768..65535 to negative before scaling
+    sentinels: tuple[int, ...] = ()  # raw numbers that mean "no value"
+    minimum: float | None = None  # decoded values outside are "no reading"
+    maximum: float | None = None
+    unit: str = ""  # "dBm" without minimum or maximum means -50..+10
+    states: Mapping[int, StateLabel] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Reading:
+    """One decoded value. `value` None means the device said "no value"; `reason` then says how."""
+
+    index: str  # ONU key (or port index) as text, suffix stripped
+    value: float | str | None
+    raw: str  # what the device sent, printable; octets as hex where not text
+    reason: str = ""
+    online: bool | None = None  # for states: lit or not
+
+
+@dataclass(frozen=True)
+class _Decoded:
+    value: float | str | None = None
+    reason: str = ""
+    online: bool | None = None
+
+
+def decode(spec: ValueSpec, index: str, raw: RawValue) -> Reading:
+    """The reading of one instance. Never raises: what cannot be read has value None and says why in `reason`."""
+    got = _Decoded(reason=NO_SUCH_INSTANCE) if raw is None else _DECODERS[spec.type](spec, raw)
+    return Reading(index=index, value=got.value, raw=printable(raw), reason=got.reason, online=got.online)
+
+
+def printable(raw: RawValue) -> str:
+    """The raw value for people: numbers as decimals, printable octets as text, others as hex "0x…". No NUL, ≤ 512."""
+    if raw is None:
+        return ""
+    if isinstance(raw, bytes):
+        shown = _printable_octets(raw)
+    else:
+        shown = _visible(str(raw))
+    return shown if len(shown) <= MAX_RAW else shown[: MAX_RAW - 1] + "…"
+
+
+def clean_text(raw: bytes | str) -> str:
+    """Device text fit for a database and a page: cut at NUL, decoded, without invisible characters, ≤ 255 long."""
+    if isinstance(raw, bytes):
+        kept = raw.split(b"\x00", 1)[0]
+        text = "" if set(kept) == {0xFF} else _text_of(kept)
+    else:
+        text = raw.split("\x00", 1)[0]
+    return _visible(_BREAKS.sub(" ", text)).strip()[:MAX_TEXT].rstrip()
+
+
+def _text_of(octets: bytes) -> str:
+    """Strict UTF-8, then latin-1, which fits anything: SNMP declares no encoding."""
+    try:
+        return octets.decode("utf-8")
+    except UnicodeDecodeError:
+        return octets.decode("latin-1")
+
+
+def _visible(text: str) -> str:
+    return "".join(char for char in text if unicodedata.category(char) not in _HIDDEN)
+
+
+def _printable_octets(octets: bytes) -> str:
+    try:
+        text = octets.decode("utf-8")
+    except UnicodeDecodeError:
+        text = "\x00"
+    return text if text.isprintable() else "0x" + octets[:MAX_RAW].hex().upper()
+
+
+def _number(spec: ValueSpec, raw: int | bytes | str) -> _Decoded:
+    if isinstance(raw, int):
+        number: Decimal | None = Decimal(raw)
+    else:
+        number = _number_in(clean_text(raw))
+    if number is None:
+        shown = clean_text(raw) if isinstance(raw, bytes | str) else ""
+        return _Decoded(reason=f"no number in {shown[:40]!r}" if shown else EMPTY)
+    if number in spec.sentinels:
+        return _Decoded(reason=f"sentinel {int(number)}")
+    return _scaled(spec, _folded(number, spec.signed_bits))
+
+
+def _number_in(text: str) -> Decimal | None:
+    """The number before "dBm", else the first that stands alone: "Lane0: No-Power" holds none."""
+    found = _BEFORE_DBM.search(text)
+    if found:
+        return Decimal(found[1])
+    plain = None if "dbm" in text.lower() else _NUMBER.search(text)  # "0.00 mW (-inf dBm)" is darkness, not 0
+    return Decimal(plain[0]) if plain else None
+
+
+def _folded(number: Decimal, bits: int) -> Decimal:
+    """Two's complement of `bits` bits; a number that is negative or too wide already is left alone."""
+    if bits and 1 << (bits - 1) <= number < 1 << bits:
+        return number - (1 << bits)
+    return number
+
+
+def _scaled(spec: ValueSpec, number: Decimal) -> _Decoded:
+    # Decimal, because -22.88 must not become -22.880000000000003 on its way to a page.
+    exact = number * Decimal(str(spec.scale)) + Decimal(str(spec.offset))
+    value = round(float(exact), DECIMALS) + 0.0  # no "-0.0"
+    low, high = _limits(spec)
+    if (low is not None and value < low) or (high is not None and value > high):
+        return _Decoded(reason=OUT_OF_RANGE)
+    return _Decoded(value=value)
+
+
+def _limits(spec: ValueSpec) -> tuple[float | None, float | None]:
+    low, high = DBM_RANGE if spec.unit == DBM else (None, None)
+    return (low if spec.minimum is None else spec.minimum, high if spec.maximum is None else spec.maximum)
+
+
+def _text(spec: ValueSpec, raw: int | bytes | str) -> _Decoded:
+    text = str(raw) if isinstance(raw, int) else clean_text(raw)
+    return _Decoded(value=text) if text else _Decoded(reason=EMPTY)
+
+
+def _serial(spec: ValueSpec, raw: int | bytes | str) -> _Decoded:
+    serial = None if isinstance(raw, int) else serials.canonical(raw)
+    return _Decoded(value=serial) if serial else _Decoded(reason="no serial" if raw else EMPTY)
+
+
+def _state(spec: ValueSpec, raw: int | bytes | str) -> _Decoded:
+    code = raw if isinstance(raw, int) else _code_in(clean_text(raw))
+    if code is None:
+        return _Decoded(reason="no state number" if raw else EMPTY)
+    if code in spec.sentinels:
+        return _Decoded(reason=f"sentinel {code}")
+    known = spec.states.get(code)
+    return _Decoded(known.label, online=known.online) if known else _Decoded(f"unknown({code})")
+
+
+def _code_in(text: str) -> int | None:
+    found = _STATE_CODE.fullmatch(text)
+    return int(found[1]) if found else None
+
+
+def _time(spec: ValueSpec, raw: int | bytes | str) -> _Decoded:
+    """DateAndTime of RFC 2579; all zero, year 0 and empty mean "never"."""
+    if not isinstance(raw, bytes) or len(raw) not in (0, 8, 11):
+        return _Decoded(reason="no date and time")
+    if not any(raw[:2]):
+        return _Decoded(reason="never")
+    try:  # The device's own clock: its zone is unknown here, so nothing aware can be made of it.
+        moment = datetime(int.from_bytes(raw[:2], "big"), raw[2], raw[3], raw[4], raw[5], min(raw[6], 59))  # noqa: DTZ001
+    except ValueError:
+        return _Decoded(reason="no date and time")
+    zone = f" {chr(raw[8])}{raw[9]:02d}:{raw[10]:02d}" if len(raw) == 11 and raw[8] in b"+-" else ""
+    return _Decoded(value=f"{moment:%Y-%m-%d %H:%M:%S}.{min(raw[7], 9)}{zone}")
+
+
+_DECODERS = {
+    ValueType.NUMBER: _number,
+    ValueType.TEXT: _text,
+    ValueType.SERIAL: _serial,
+    ValueType.STATE: _state,
+    ValueType.TIME: _time,
+}

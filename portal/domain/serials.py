@@ -1,0 +1,54 @@
+"""GPON serial numbers: every form a device or a person writes, to one canonical form and back. No I/O."""
+
+import re
+
+OCTETS = 8  # ITU-T G.984.3: 4 vendor letters and 4 vendor-specific octets
+
+_SEPARATORS = re.compile(r"[\s:.\-]+")
+_PREFIX = re.compile(r"[0-9]{1,3},", re.ASCII)  # ZTE 1082 column .18 sends "1,ZTEGxxxxxxxx"
+_HEX = re.compile(r"(?:0x)?([0-9A-F]{16})", re.IGNORECASE | re.ASCII)
+_LETTERED = re.compile(r"[0-9A-Z]{4}[0-9A-F]{8}", re.ASCII)
+_MAC = re.compile(r"[0-9A-F]{12}", re.ASCII)
+
+
+def canonical(raw: bytes | str) -> str | None:
+    """16 upper-case hex digits, or None for an empty, blank or unreadable serial.
+
+    Exactly 8 bytes are always the octets themselves, also when they happen to be printable. Other bytes, and
+    text, are read as "ZTEG030C0914", as 16 hex digits (with or without 0x, spaces, colons) or as "1,ZTEG030C0914".
+    Vendor letters in text are taken as upper case, so that a person may type either.
+    """
+    if isinstance(raw, bytes):
+        return _filled(raw.hex().upper()) if len(raw) == OCTETS else _from_text(raw.decode("latin-1"))
+    return _from_text(raw)
+
+
+def printed(serial: str) -> str:
+    """A canonical serial as it stands on the label: "ZTEG030C0914".
+
+    Plain hex where the vendor part is not ASCII letters and digits, or where the label would not read back as the
+    same serial (12 hex digits look like a MAC address).
+    """
+    vendor = bytes.fromhex(serial[:8]).decode("latin-1")
+    label = vendor + serial[8:]
+    return label if _LETTERED.fullmatch(label) and canonical(label) == serial else serial
+
+
+def _from_text(text: str) -> str | None:
+    cleaned = text.replace("\x00", "").strip().strip('"').strip()
+    cleaned = _PREFIX.sub("", cleaned, count=1) if _PREFIX.match(cleaned) else cleaned
+    lettered = cleaned.strip().upper()
+    if _LETTERED.fullmatch(lettered) and not _is_mac(lettered):
+        return _filled(lettered[:4].encode("ascii").hex().upper() + lettered[4:])
+    found = _HEX.fullmatch(_SEPARATORS.sub("", cleaned))
+    return _filled(found[1].upper()) if found else None
+
+
+def _is_mac(text: str) -> bool:
+    """12 hex digits with a digit among the first four: no vendor is called so, many MAC addresses are."""
+    return bool(_MAC.fullmatch(text)) and not text[:4].isalpha()
+
+
+def _filled(digits: str) -> str | None:
+    """None for the two ways of saying "never programmed": all zero and all ones."""
+    return None if set(digits) in ({"0"}, {"F"}) else digits

@@ -1,0 +1,1 @@
+"""The read side, shared by pages, API and commands. Writes nothing."""

@@ -1,0 +1,96 @@
+"""Reads the catalogue for pages: brands with models, the OIDs a brand offers, what an OID of a node means."""
+
+from dataclasses import dataclass
+
+from sqlalchemy import func, select
+from sqlalchemy.orm import joinedload, selectinload
+
+from portal.extensions import db
+from portal.models import Brand, Credential, Oid, Olt
+
+GENERIC = "generic"
+
+
+@dataclass(frozen=True)
+class CredentialRow:
+    """A credential as pages see it: no secrets. `olts` = how many OLTs use it."""
+
+    id: int
+    name: str
+    version: str
+    username: str
+    auth_protocol: str
+    priv_protocol: str
+    olts: int
+
+
+@dataclass(frozen=True)
+class OidChoice:
+    """One thing a brand's OLT can be asked. `safe_interval` in seconds."""
+
+    key: str
+    oid: str
+    kind: str
+    variant: str
+    description: str
+    unit: str
+    safe_interval: int | None
+    scalar: bool
+
+
+def brands() -> list[Brand]:
+    """All brands with their models, by name: two SQL statements."""
+    return list(db.session.scalars(select(Brand).options(selectinload(Brand.models)).order_by(Brand.name)))
+
+
+def brand_names() -> list[tuple[str, str]]:
+    """(key, name) of the brands that have OLTs, by name: what a filter offers."""
+    query = select(Brand.key, Brand.name).join(Olt, Olt.brand_id == Brand.id).where(Olt.deleted_at.is_(None))
+    return [(key, name) for key, name in db.session.execute(query.distinct().order_by(Brand.name))]
+
+
+def credentials() -> list[CredentialRow]:
+    """All credentials by name with how many OLTs use them: one SQL statement that touches no secret."""
+    used = (
+        select(func.count(Olt.id))
+        .where(Olt.credential_id == Credential.id, Olt.deleted_at.is_(None))
+        .correlate(Credential)
+        .scalar_subquery()
+    )
+    query = select(
+        Credential.id, Credential.name, Credential.version, Credential.username,
+        Credential.auth_protocol, Credential.priv_protocol, used,
+    ).order_by(Credential.name)  # fmt: skip
+    return [CredentialRow(*row) for row in db.session.execute(query)]
+
+
+def credential(credential_id: int) -> CredentialRow | None:
+    """One credential without its secrets, or None."""
+    return next((row for row in credentials() if row.id == credential_id), None)
+
+
+def oid_choices(brand_id: int) -> list[OidChoice]:
+    """What can be read from this brand's OLTs: its own OIDs first, then the generic ones."""
+    query = (
+        select(Oid)
+        .join(Oid.brand)
+        .options(joinedload(Oid.brand))
+        .where((Oid.brand_id == brand_id) | (Brand.key == GENERIC))
+        .order_by(Brand.key == GENERIC, Oid.name, Oid.variant)
+    )
+    return [_choice(oid) for oid in db.session.scalars(query)]
+
+
+def _choice(oid: Oid) -> OidChoice:
+    return OidChoice(
+        oid.key, oid.oid, oid.kind, oid.variant, oid.description, oid.unit, oid.safe_interval, oid.shape == "scalar"
+    )
+
+
+def meanings(choices: list[OidChoice]) -> dict[str, OidChoice]:
+    """Catalogue key or dotted OID → what it is. The first of several variants speaks for the key."""
+    known: dict[str, OidChoice] = {}
+    for choice in choices:
+        known.setdefault(choice.key, choice)
+        known.setdefault(choice.oid, choice)
+    return known

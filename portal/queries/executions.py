@@ -1,0 +1,81 @@
+"""Executions for people: the list with filters, and one with its attempts and steps. Reads only."""
+
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from sqlalchemy import Select, select
+from sqlalchemy.orm import joinedload, selectinload
+
+from portal.domain.statuses import ErrorKind, ExecutionStatus, Trigger
+from portal.extensions import db
+from portal.models import Execution, ExecutionAttempt, Olt
+from portal.queries import keyset
+
+
+@dataclass(frozen=True)
+class Filter:
+    """What the URL asks for; None = everything."""
+
+    status: ExecutionStatus | None = None
+    olt_id: int | None = None
+    trigger: Trigger | None = None
+
+
+@dataclass(frozen=True)
+class Row:
+    """One line of the list."""
+
+    id: int
+    olt_id: int
+    olt_name: str
+    node_name: str
+    status: ExecutionStatus
+    trigger: Trigger
+    requested_by: str
+    scheduled_for: datetime
+    not_before: datetime | None
+    started_at: datetime | None
+    finished_at: datetime | None
+    duration_ms: int | None
+    delay_ms: int | None
+    attempt: int
+    error_kind: ErrorKind | None
+    error_message: str
+
+
+_COLUMNS = (
+    Execution.id, Execution.olt_id, Olt.name, Execution.node_name, Execution.status, Execution.trigger,
+    Execution.requested_by, Execution.scheduled_for, Execution.not_before, Execution.started_at, Execution.finished_at,
+    Execution.duration_ms, Execution.delay_ms, Execution.attempt, Execution.error_kind, Execution.error_message,
+)  # fmt: skip
+
+
+def _filtered(wanted: Filter) -> Select[Any]:
+    query = select(*_COLUMNS).join(Olt, Olt.id == Execution.olt_id)
+    if wanted.status:
+        query = query.where(Execution.status == wanted.status)
+    if wanted.olt_id:
+        query = query.where(Execution.olt_id == wanted.olt_id)
+    if wanted.trigger:
+        query = query.where(Execution.trigger == wanted.trigger)
+    return query
+
+
+def page(wanted: Filter, cursor: str = "", size: int = keyset.PAGE_SIZE) -> keyset.Page[Row]:
+    """One page, newest first. One SQL statement whatever the size of the table."""
+    order = keyset.Order((Execution.id,), descending=True)
+    return keyset.fetch(_filtered(wanted), order, cursor, size).map(lambda row: Row(*row))
+
+
+def olt_names() -> list[tuple[int, str]]:
+    """(id, name) of all OLTs, for the filter."""
+    query = select(Olt.id, Olt.name).where(Olt.deleted_at.is_(None)).order_by(Olt.name)
+    return [(row.id, row.name) for row in db.session.execute(query)]
+
+
+def get(execution_id: int) -> Execution | None:
+    """One execution with OLT, node, attempts and steps. Three SQL statements."""
+    attempts = selectinload(Execution.attempts).selectinload(ExecutionAttempt.steps)
+    query = select(Execution).options(joinedload(Execution.olt), joinedload(Execution.node), attempts)
+    return db.session.scalar(query.where(Execution.id == execution_id).execution_options(populate_existing=True))

@@ -1,0 +1,116 @@
+"""Keyset paging: a page starts after a row's sort values, never at an offset. Knows no table and no page."""
+
+import base64
+import binascii
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Generic, TypeVar
+
+from sqlalchemy import ColumnElement, Select, literal, tuple_
+
+from portal.extensions import db
+
+PAGE_SIZE = 50
+_MAX_CURSOR = 1000
+_TIME = "\x00t"  # no text of ours holds a NUL
+
+T = TypeVar("T")
+U = TypeVar("U")
+
+
+@dataclass(frozen=True)
+class Order:
+    """Sort by `keys` (expressions that are never NULL and, together, unique), all in the same direction."""
+
+    keys: tuple[ColumnElement[Any], ...]
+    descending: bool = False
+
+
+@dataclass(frozen=True)
+class Page(Generic[T]):
+    """Rows of one page; `next` and `previous` are cursors, "" where there is no such page."""
+
+    rows: tuple[T, ...]
+    next: str = ""
+    previous: str = ""
+
+    def map(self, make: Callable[[T], U]) -> "Page[U]":
+        """The same page with each row replaced by `make(row)`."""
+        return Page(tuple(make(row) for row in self.rows), self.next, self.previous)
+
+
+def cursor(args: Mapping[str, str]) -> str:
+    """The cursor in a URL: ?before= leads on to the next page, ?after= back; which way is inside the cursor."""
+    return args.get("before") or args.get("after") or ""
+
+
+def encode(values: Sequence[Any], *, backward: bool = False) -> str:
+    """A cursor: the sort values of the row a page starts after (or, backward, ends before)."""
+    plain = [_TIME + value.isoformat() if isinstance(value, datetime) else value for value in values]
+    text = json.dumps([int(backward), *plain], separators=(",", ":"))
+    return base64.urlsafe_b64encode(text.encode()).decode().rstrip("=")
+
+
+def decode(cursor: str, length: int) -> tuple[list[Any], bool] | None:
+    """(sort values, backward), or None for a cursor that is empty or was tampered with."""
+    if not cursor or len(cursor) > _MAX_CURSOR:
+        return None
+    try:
+        parts = json.loads(base64.urlsafe_b64decode(cursor + "=" * (-len(cursor) % 4)))
+        fits = isinstance(parts, list) and len(parts) == length + 1 and parts[0] in (0, 1)
+        return ([_plain(part) for part in parts[1:]], bool(parts[0])) if fits else None
+    except (binascii.Error, ValueError):
+        return None
+
+
+def _plain(part: Any) -> Any:
+    """A sort value as it went into a cursor. ValueError for what no cursor of ours holds."""
+    if isinstance(part, str) and part.startswith(_TIME):
+        return datetime.fromisoformat(part.removeprefix(_TIME))
+    if not isinstance(part, str | int | float):
+        raise ValueError("not a sort value")
+    return part
+
+
+def _position(cursor: str, keys: tuple[ColumnElement[Any], ...]) -> tuple[list[Any], bool] | None:
+    """The decoded cursor if its values can be compared with `keys`: PostgreSQL would refuse text for a number."""
+    position = decode(cursor, len(keys))
+    fits = position and all(map(_comparable, position[0], keys))
+    return position if fits else None
+
+
+def _comparable(value: Any, key: ColumnElement[Any]) -> bool:
+    wanted = key.type.python_type
+    return isinstance(value, int | float) if wanted in (int, float) else isinstance(value, wanted)
+
+
+def fetch(query: Select[Any], order: Order, cursor: str, size: int = PAGE_SIZE) -> Page[Any]:
+    """One page of `query` (entities or columns): one SQL statement whatever the size of the table."""
+    keys = order.keys
+    position = _position(cursor, keys)
+    values, backward = position or ([], False)
+    upward = order.descending == backward  # ascending forward, or descending read backward
+    query = query.add_columns(*(key.label(f"_key{n}") for n, key in enumerate(keys)))
+    if position:
+        here = tuple_(*keys)
+        edge = tuple_(*(literal(value, key.type) for key, value in zip(keys, values, strict=True)))
+        query = query.where(here > edge if upward else here < edge)
+    query = query.order_by(*(key.asc() if upward else key.desc() for key in keys)).limit(size + 1)
+    found = list(db.session.execute(query).all())
+    return _page(found, len(keys), size, backward=backward, inside=position is not None)
+
+
+def _page(found: list[Any], keys: int, size: int, *, backward: bool, inside: bool) -> Page[Any]:
+    more, found = len(found) > size, found[:size]
+    if backward:
+        found.reverse()
+    if not found:
+        return Page(())
+    first, last = tuple(found[0][-keys:]), tuple(found[-1][-keys:])
+    return Page(
+        tuple(row[:-keys] for row in found),
+        next=encode(last) if (backward or more) else "",
+        previous=encode(first, backward=True) if (more if backward else inside) else "",
+    )

@@ -1,0 +1,222 @@
+"""Reads OLTs for pages: the list with what happens now, and the facts of one OLT. Touches no secret."""
+
+from dataclasses import dataclass
+from datetime import datetime
+
+from sqlalchemy import ColumnElement, Select, String, and_, case, cast, func, or_, select
+
+from portal.domain.statuses import ExecutionStatus, NodeKind, OltState, Presence
+from portal.extensions import db
+from portal.models import Brand, Execution, Olt, OltModel, Onu, Poller, PonPort, Workflow, WorkflowNode
+from portal.queries import keyset
+
+Place = tuple[int, int | None, int | None]
+
+SORTS = ("name", "-name", "address", "-address", "state")
+STATES = ("up", "unreachable", "paused", "unknown", "disabled")
+
+
+@dataclass(frozen=True)
+class OltFilter:
+    """What the URL asks for; "" = everything. `state` is one of STATES."""
+
+    q: str = ""
+    state: str = ""
+    brand: str = ""
+    sort: str = "name"
+
+    @property
+    def active(self) -> bool:
+        """True when something is left out of the list."""
+        return bool(self.q or self.state or self.brand)
+
+
+@dataclass(frozen=True)
+class Running:
+    """The execution that holds an OLT, and who runs it. `poller` None = the pollers' rows do not know it."""
+
+    execution_id: int
+    node_name: str
+    started_at: datetime | None
+    poller: int | None
+    host: str
+
+
+@dataclass(frozen=True)
+class OltRow:
+    """One line of the list."""
+
+    id: int
+    name: str
+    address: str
+    port: int
+    enabled: bool
+    state: OltState
+    state_since: datetime | None
+    paused_reason: str
+    paused_until: datetime | None
+    brand: str
+    model: str
+    site: str
+    online: int = 0
+    onus: int = 0
+    last_discovery: datetime | None = None
+    next_run_at: datetime | None = None
+    running: Running | None = None
+
+    @property
+    def shown_state(self) -> str:
+        """A word of STATES: a person's "disabled" hides what the machine learned."""
+        return self.state.value if self.enabled else "disabled"
+
+
+@dataclass(frozen=True)
+class PortRow:
+    """One PON port: how many of its ONUs are online, and what the device calls it. None = position unknown."""
+
+    frame: int
+    slot: int | None
+    port: int | None
+    online: int = 0
+    total: int = 0
+    name: str = ""
+
+    @property
+    def dark(self) -> int:
+        """ONUs that should be there and are not online."""
+        return self.total - self.online
+
+
+_state_shown = case((Olt.enabled.is_(False), "disabled"), else_=cast(Olt.state, String))
+_ALIVE = Olt.deleted_at.is_(None)
+_RANK = {"unreachable": 0, "paused": 1, "unknown": 2, "up": 3, "disabled": 4}
+
+
+def _contains(column: ColumnElement[str], text: str) -> ColumnElement[bool]:
+    return func.lower(column).contains(text.lower(), autoescape=True)
+
+
+def _matches(wanted: OltFilter, *, state: bool = True) -> list[ColumnElement[bool]]:
+    clauses: list[ColumnElement[bool]] = [_ALIVE]
+    if wanted.q:
+        columns = (Olt.name, Olt.address, Olt.site, Brand.name, func.coalesce(OltModel.name, ""))
+        clauses.append(or_(*(_contains(column, wanted.q) for column in columns)))
+    if wanted.brand:
+        clauses.append(Brand.key == wanted.brand)
+    if state and wanted.state:
+        clauses.append(_state_shown == wanted.state)
+    return clauses
+
+
+def _order(sort: str) -> keyset.Order:
+    name = func.lower(Olt.name)
+    if sort == "state":
+        return keyset.Order((case(_RANK, value=_state_shown, else_=9), name, Olt.id))
+    key = Olt.address if sort.endswith("address") else name
+    return keyset.Order((key, Olt.id), descending=sort.startswith("-"))
+
+
+def _joined(*columns: ColumnElement[object]) -> Select[tuple[object, ...]]:
+    return select(*columns).select_from(Olt).join(Olt.brand).outerjoin(Olt.model)
+
+
+def counts(wanted: OltFilter) -> dict[str, int]:
+    """State word → OLTs that the other filters let through; "" = all of them. One SQL statement."""
+    query = _joined(_state_shown, func.count()).where(*_matches(wanted, state=False)).group_by(_state_shown)
+    found = {str(state): int(number) for state, number in db.session.execute(query)}
+    return {**found, "": sum(found.values())}
+
+
+def page(wanted: OltFilter, cursor: str = "", size: int = keyset.PAGE_SIZE) -> keyset.Page[OltRow]:
+    """One page of the list: four SQL statements whatever the number of OLTs."""
+    columns = (
+        Olt.id, Olt.name, Olt.address, Olt.port, Olt.enabled, Olt.state, Olt.state_since, Olt.paused_reason,
+        Olt.paused_until, Brand.name, func.coalesce(OltModel.name, ""), Olt.site,
+    )  # fmt: skip
+    found = keyset.fetch(_joined(*columns).where(*_matches(wanted)), _order(wanted.sort), cursor, size)
+    ids = [row[0] for row in found.rows]
+    onus, clocks, running = onu_counts(ids), _clocks(ids), running_now(ids)
+    return found.map(
+        lambda row: OltRow(*row, *onus.get(row[0], (0, 0)), *clocks.get(row[0], (None, None)), running.get(row[0]))
+    )
+
+
+def onu_counts(olt_ids: list[int]) -> dict[int, tuple[int, int]]:
+    """OLT id → (online, present ONUs). One SQL statement."""
+    query = (
+        select(Onu.olt_id, func.sum(case((Onu.online.is_(True), 1), else_=0)), func.count())
+        .where(Onu.olt_id.in_(olt_ids), Onu.presence == Presence.ENABLED)
+        .group_by(Onu.olt_id)
+    )
+    return {olt_id: (int(online), total) for olt_id, online, total in db.session.execute(query)}
+
+
+def _clocks(olt_ids: list[int]) -> dict[int, tuple[datetime | None, datetime | None]]:
+    """OLT id → (last successful discovery, next run of anything). One SQL statement."""
+    runs = and_(Workflow.enabled, WorkflowNode.enabled, Olt.enabled, WorkflowNode.master_id.is_(None))
+    discovered = func.max(case((WorkflowNode.kind == NodeKind.DISCOVERY, WorkflowNode.last_success_at)))
+    query = (
+        select(Workflow.olt_id, discovered, func.min(case((runs, WorkflowNode.next_run_at))))
+        .join(Olt, Olt.id == Workflow.olt_id)
+        .join(WorkflowNode, WorkflowNode.workflow_id == Workflow.id)
+        .where(Workflow.olt_id.in_(olt_ids))
+        .group_by(Workflow.olt_id)
+    )
+    return {olt_id: (last, coming) for olt_id, last, coming in db.session.execute(query)}
+
+
+def next_run(olt_id: int) -> datetime | None:
+    """When the OLT is read next, or None when nothing is planned."""
+    return _clocks([olt_id]).get(olt_id, (None, None))[1]
+
+
+def running_now(olt_ids: list[int]) -> dict[int, Running]:
+    """OLT id → what holds it at this moment. One SQL statement.
+
+    All running executions are read (no more than there are pollers): an OLT filter would tempt SQLite away from
+    the status index to years of an OLT's executions.
+    """
+    query = (
+        select(Execution.olt_id, Execution.id, Execution.node_name, Execution.started_at, Poller.poller_id, Poller.host)
+        .outerjoin(Poller, Poller.current_execution_id == Execution.id)
+        .where(Execution.status == ExecutionStatus.RUNNING)
+    )
+    wanted = set(olt_ids)
+    return {row[0]: Running(*row[1:5], row[5] or "") for row in db.session.execute(query) if row[0] in wanted}
+
+
+def get(olt_id: int) -> Olt | None:
+    """The OLT unless it was deleted. Its credential is not loaded: see queries.catalogue."""
+    return db.session.scalar(select(Olt).where(Olt.id == olt_id, _ALIVE))
+
+
+def ports(olt_id: int) -> list[PortRow]:
+    """PON ports with ONUs or with a name of their own, in the order of the shelf. Two SQL statements."""
+    counted, named = _counted_ports(olt_id), _named_ports(olt_id)
+    rows = [
+        PortRow(*place, *counted.get(place, (0, 0)), named.get(place, ""))
+        for place in {**counted, **named}
+        if place in counted or place[1] is not None
+    ]
+    return sorted(rows, key=lambda row: tuple(-1 if n is None else n for n in (row.frame, row.slot, row.port)))
+
+
+def _counted_ports(olt_id: int) -> dict[Place, tuple[int, int]]:
+    place = (func.coalesce(Onu.frame, 0), Onu.slot, Onu.port)
+    query = (
+        select(*place, func.sum(case((Onu.online.is_(True), 1), else_=0)), func.count())
+        .where(Onu.olt_id == olt_id, Onu.presence == Presence.ENABLED)
+        .group_by(*place)
+    )
+    return {(row[0], row[1], row[2]): (int(row[3]), row[4]) for row in db.session.execute(query)}
+
+
+def _named_ports(olt_id: int) -> dict[Place, str]:
+    query = select(func.coalesce(PonPort.frame, 0), PonPort.slot, PonPort.port, PonPort.name)
+    return {(row[0], row[1], row[2]): row[3] for row in db.session.execute(query.where(PonPort.olt_id == olt_id))}
+
+
+def last_executions(olt_id: int, limit: int = 10) -> list[Execution]:
+    """The newest executions of one OLT, newest first. One SQL statement."""
+    query = select(Execution).where(Execution.olt_id == olt_id).order_by(Execution.id.desc()).limit(limit)
+    return list(db.session.scalars(query))

@@ -1,0 +1,270 @@
+"""Reads ONUs for pages: search over all OLTs or one, and everything known of one ONU."""
+
+import re
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from sqlalchemy import ColumnElement, Select, and_, case, func, literal, or_, select
+from sqlalchemy.orm import aliased, joinedload
+
+from portal.domain import serials
+from portal.domain.statuses import Presence
+from portal.extensions import db
+from portal.models import Olt, Onu, OnuData, OnuEvent, OnuHistory
+from portal.queries import keyset
+
+RX, OLT_RX, DISTANCE = "onu_rx_power", "onu_olt_rx_power", "onu_distance"
+WEAK_BELOW_DBM = -25.0  # pages mark readings below in amber; G.984.2 class B+ receivers stop at -27
+SORT_LIMIT = 100_000  # above this, sorting and counting by state would read too much for a page
+STATES = ("online", "offline", "unread", "weak", "gone")
+SORTS = ("position", "serial", "description", "state", "rx", "read")
+
+_POSITION = re.compile(r"\d{1,3}(?:/\d{1,3}){1,2}(?:[/:]\d{1,4})?", re.ASCII)
+_PART_OF_SERIAL = re.compile(r"[0-9A-F]{4,16}", re.ASCII)
+_LETTERED_START = re.compile(r"[A-Z0-9]{4}[0-9A-F]{1,8}", re.ASCII)
+_NO_POSITION = 1_000_000
+
+
+@dataclass(frozen=True)
+class OnuFilter:
+    """What the URL asks for; "" or None = everything. `state` is one of STATES, `sort` one of SORTS, with - before."""
+
+    q: str = ""
+    state: str = ""
+    sort: str = "position"
+    olt_id: int | None = None
+    slot: int | None = None
+    port: int | None = None
+
+    @property
+    def active(self) -> bool:
+        """True when something is left out of the list."""
+        return bool(self.q or self.state or self.slot is not None or self.port is not None)
+
+
+@dataclass(frozen=True)
+class Value:
+    """A latest reading. `number` None = the device gave no value, for `reason`."""
+
+    number: float | None
+    text: str | None
+    raw: str
+    reason: str
+    collected_at: datetime
+
+
+@dataclass(frozen=True)
+class OnuRow:
+    """One line of the list. `serial` as printed on the label; readings by metric."""
+
+    onu: Onu
+    olt_name: str
+    readings: dict[str, Value]
+
+    @property
+    def serial(self) -> str:
+        """The serial as it stands on the label, or ""."""
+        return serials.printed(self.onu.serial) if self.onu.serial else ""
+
+    @property
+    def position(self) -> str:
+        """slot/port/onu as the field writes it."""
+        return position_of(self.onu)
+
+    @property
+    def read_at(self) -> datetime:
+        """When the newest of the shown facts was read."""
+        return max([self.onu.last_seen, *(value.collected_at for value in self.readings.values())])
+
+
+@dataclass(frozen=True)
+class Sample:
+    """One change of a numeric reading, or an hour's mean. `mean` None = the device gave no value."""
+
+    at: datetime
+    mean: float | None
+
+
+@dataclass(frozen=True)
+class Neighbours:
+    """The ONUs on the same PON port, this one left out."""
+
+    online: int
+    total: int
+
+    @property
+    def dark(self) -> int:
+        """Those that are not online."""
+        return self.total - self.online
+
+    @property
+    def outage(self) -> bool:
+        """True when the port looks cut rather than one customer's line: a quarter of 4 or more are dark."""
+        return self.total >= 4 and self.dark * 4 >= self.total
+
+
+def position_of(onu: Onu) -> str:
+    """slot/port/onu as the field writes it; the raw index where the position is unknown."""
+    if onu.slot is None or onu.port is None:
+        return onu.index_key
+    place = f"{onu.slot}/{onu.port}" if not onu.frame else f"{onu.frame}/{onu.slot}/{onu.port}"
+    return place if onu.onu_number is None else f"{place}/{onu.onu_number}"
+
+
+def _serial_clause(q: str) -> ColumnElement[bool] | None:
+    """The serial as a person types it: whole, its beginning with the maker's letters, or some of its hex digits."""
+    whole = serials.canonical(q)
+    if whole is not None:
+        return Onu.serial == whole
+    text = re.sub(r"[\s:.\-]", "", q).upper()
+    if _LETTERED_START.fullmatch(text) and not _PART_OF_SERIAL.fullmatch(text):
+        return Onu.serial.startswith(text[:4].encode("ascii").hex().upper() + text[4:])
+    return Onu.serial.contains(text) if _PART_OF_SERIAL.fullmatch(text) else None
+
+
+def _position_clause(q: str) -> ColumnElement[bool] | None:
+    """slot/port, slot/port/onu or frame/slot/port, frame/slot/port/onu (the last also as frame/slot/port:onu)."""
+    text = q.replace(" ", "")
+    if not _POSITION.fullmatch(text):
+        return None
+    numbers = [int(part) for part in re.split("[/:]", text)]
+    without_frame, with_frame = (Onu.slot, Onu.port, Onu.onu_number), (Onu.frame, Onu.slot, Onu.port, Onu.onu_number)
+    readings = {2: (without_frame,), 3: (without_frame, with_frame), 4: (with_frame,)}[len(numbers)]
+    return or_(*(and_(*(column == number for column, number in zip(columns, numbers, strict=False)))
+                 for columns in readings))  # fmt: skip
+
+
+def _search(q: str) -> ColumnElement[bool]:
+    """A whole serial means that ONU and nothing else; anything shorter is also looked for in the description."""
+    serial, position = _serial_clause(q), _position_clause(q)
+    if serials.canonical(q) is not None and serial is not None:
+        return serial
+    text = func.lower(Onu.description).contains(q.lower(), autoescape=True)
+    return or_(text, *(clause for clause in (serial, position) if clause is not None))
+
+
+def _scope(wanted: OnuFilter) -> list[ColumnElement[bool]]:
+    clauses: list[ColumnElement[bool]] = [Olt.deleted_at.is_(None)]
+    if wanted.olt_id is not None:
+        clauses.append(Onu.olt_id == wanted.olt_id)
+    if wanted.slot is not None:
+        clauses.append(Onu.slot == wanted.slot)
+    if wanted.port is not None:
+        clauses.append(Onu.port == wanted.port)
+    return [*clauses, _search(wanted.q)] if wanted.q else clauses
+
+
+_rx = aliased(OnuData)
+_present = Onu.presence == Presence.ENABLED
+_state_clauses: dict[str, ColumnElement[bool]] = {
+    "online": and_(_present, Onu.online.is_(True)),
+    "offline": and_(_present, Onu.online.is_(False)),
+    "unread": and_(_present, Onu.online.is_(None)),
+    "weak": and_(_present, _rx.number < WEAK_BELOW_DBM),
+    "gone": Onu.presence == Presence.DISABLED,
+}
+
+
+def _base(*columns: Any) -> Select[Any]:
+    with_rx = and_(_rx.onu_id == Onu.id, _rx.metric == RX)
+    return select(*columns).select_from(Onu).join(Olt, Olt.id == Onu.olt_id).outerjoin(_rx, with_rx)
+
+
+def scope_size(wanted: OnuFilter) -> int:
+    """ONUs on this OLT, or on all, counted up to SORT_LIMIT + 1."""
+    query = select(literal(1)).select_from(Onu)
+    if wanted.olt_id is not None:
+        query = query.where(Onu.olt_id == wanted.olt_id)
+    return db.session.scalar(select(func.count()).select_from(query.limit(SORT_LIMIT + 1).subquery())) or 0
+
+
+def counts(wanted: OnuFilter) -> dict[str, int]:
+    """State word → ONUs that the other filters let through; "" = all of them. One SQL statement."""
+    sums = (func.count(case((clause, 1))) for clause in _state_clauses.values())
+    row = db.session.execute(_base(func.count(), *sums).where(*_scope(wanted))).one()
+    return dict(zip(("", *_state_clauses), row, strict=True))
+
+
+def _place() -> tuple[ColumnElement[Any], ...]:
+    columns = (Onu.frame, Onu.slot, Onu.port, Onu.onu_number)
+    return (func.lower(Olt.name), *(func.coalesce(column, _NO_POSITION) for column in columns), Onu.id)
+
+
+def _order(sort: str) -> keyset.Order:
+    descending, name = sort.startswith("-"), sort.removeprefix("-")
+    missing = -1000.0 if descending else 1000.0  # no reading comes last in both directions
+    keys: dict[str, tuple[ColumnElement[Any], ...]] = {
+        "serial": (func.coalesce(Onu.serial, ""),),
+        "description": (func.lower(Onu.description),),
+        "state": (case((~_present, 3), (Onu.online.is_(False), 0), (Onu.online.is_(None), 1), else_=2),),
+        "rx": (func.coalesce(_rx.number, missing),),
+        "read": (Onu.last_seen,),
+    }
+    return keyset.Order((*keys[name], Onu.id), descending) if name in keys else keyset.Order(_place(), descending)
+
+
+def page(
+    wanted: OnuFilter, cursor: str = "", size: int = keyset.PAGE_SIZE, *, sorted_rows: bool = True
+) -> keyset.Page[OnuRow]:
+    """One page of ONUs: two SQL statements. `sorted_rows` False = in order of discovery, for very large tables."""
+    query = _base(Onu, Olt.name).where(*_scope(wanted))
+    if wanted.state:
+        query = query.where(_state_clauses[wanted.state])
+    order = _order(wanted.sort) if sorted_rows else keyset.Order((Onu.id,))
+    found = keyset.fetch(query, order, cursor, size)
+    readings = _readings([row[0].id for row in found.rows], (RX, OLT_RX, DISTANCE))
+    return found.map(lambda row: OnuRow(row[0], row[1], readings.get(row[0].id, {})))
+
+
+def _value(data: OnuData) -> Value:
+    return Value(data.number, data.text, data.raw, data.reason, data.collected_at)
+
+
+def _readings(onu_ids: list[int], metrics: tuple[str, ...]) -> dict[int, dict[str, Value]]:
+    query = select(OnuData).where(OnuData.onu_id.in_(onu_ids), OnuData.metric.in_(metrics))
+    found: dict[int, dict[str, Value]] = {}
+    for data in db.session.scalars(query):
+        found.setdefault(data.onu_id, {})[data.metric] = _value(data)
+    return found
+
+
+def get(onu_id: int) -> Onu | None:
+    """The ONU with its OLT, or None when it or its OLT is gone."""
+    query = select(Onu).join(Onu.olt).options(joinedload(Onu.olt)).where(Onu.id == onu_id, Olt.deleted_at.is_(None))
+    return db.session.scalar(query)
+
+
+def all_readings(onu_id: int) -> dict[str, Value]:
+    """Every latest reading of one ONU by metric, in the metrics' order."""
+    query = select(OnuData).where(OnuData.onu_id == onu_id).order_by(OnuData.metric)
+    return {data.metric: _value(data) for data in db.session.scalars(query)}
+
+
+def history(onu_id: int, metric: str, since: datetime) -> list[Sample]:
+    """Changes of one reading since a moment, oldest first, with the last one before it. Two SQL statements."""
+    series = select(OnuHistory.collected_at, OnuHistory.mean).where(
+        OnuHistory.onu_id == onu_id, OnuHistory.metric == metric
+    )
+    before = series.where(OnuHistory.collected_at < since).order_by(OnuHistory.collected_at.desc()).limit(1)
+    inside = series.where(OnuHistory.collected_at >= since).order_by(OnuHistory.collected_at)
+    return [Sample(row[0], row[1]) for query in (before, inside) for row in db.session.execute(query)]
+
+
+def events(onu_id: int, limit: int = 30) -> list[OnuEvent]:
+    """What happened to one ONU, newest first."""
+    query = select(OnuEvent).where(OnuEvent.onu_id == onu_id)
+    return list(db.session.scalars(query.order_by(OnuEvent.happened_at.desc(), OnuEvent.id.desc()).limit(limit)))
+
+
+def neighbours(onu: Onu) -> Neighbours | None:
+    """How the rest of the PON port is; None when the position is unknown or it is alone."""
+    if onu.slot is None or onu.port is None:
+        return None
+    query = select(func.count(case((Onu.online.is_(True), 1))), func.count()).where(
+        Onu.olt_id == onu.olt_id, Onu.slot == onu.slot, Onu.port == onu.port, Onu.id != onu.id, _present
+    )
+    if onu.frame is not None:
+        query = query.where(Onu.frame == onu.frame)
+    online, total = db.session.execute(query).one()
+    return Neighbours(online, total) if total else None

@@ -1,0 +1,202 @@
+"""Reads the workflow of one OLT for pages: masters, their chains, and what the last runs brought."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+
+from sqlalchemy import and_, case, func, literal_column, select
+from sqlalchemy.orm import aliased
+
+from portal.domain.statuses import TERMINAL, ErrorKind, SkipReason, StepStatus
+from portal.extensions import db
+from portal.models import Execution, ExecutionAttempt, ExecutionStep, Olt, Workflow, WorkflowNode
+from portal.queries import catalogue, keyset
+
+_LONG_AGO = datetime(1970, 1, 1, tzinfo=UTC)
+# Literals, not parameters: only so do both databases see that their partial indexes apply.
+_ACTIVE = Execution.status.in_((literal_column("'PENDING'"), literal_column("'RUNNING'")))
+
+
+@dataclass(frozen=True)
+class StepView:
+    """What one node brought in the last finished run of its chain."""
+
+    status: StepStatus
+    skip_reason: SkipReason | None
+    finished_at: datetime | None
+    duration_ms: int | None
+    rows: int
+    error_kind: ErrorKind | None
+    error_message: str
+
+
+@dataclass(frozen=True)
+class NodeView:
+    """A node with its meaning and its last results. `active` and `last` are of the composite: masters only."""
+
+    node: WorkflowNode
+    meanings: tuple[catalogue.OidChoice, ...]
+    step: StepView | None = None
+    last: Execution | None = None
+    active: Execution | None = None
+    chain: tuple["NodeView", ...] = field(default=())
+
+
+@dataclass(frozen=True)
+class WorkflowView:
+    """The workflow of one OLT. `workflow` None = nobody gave it one yet."""
+
+    workflow: Workflow | None
+    masters: tuple[NodeView, ...] = ()
+
+    @property
+    def nodes(self) -> int:
+        """How many nodes there are, masters and chained."""
+        return sum(1 + len(master.chain) for master in self.masters)
+
+
+@dataclass(frozen=True)
+class WorkflowRow:
+    """One line of the list of workflows."""
+
+    olt_id: int
+    olt: str
+    olt_enabled: bool
+    enabled: bool
+    masters: int
+    chained: int
+    next_run_at: datetime | None
+    failing: int
+
+
+def of_olt(olt: Olt) -> WorkflowView:
+    """Everything the workflow page shows: six SQL statements whatever the number of nodes."""
+    workflow = db.session.scalar(select(Workflow).where(Workflow.olt_id == olt.id))
+    if workflow is None:
+        return WorkflowView(None)
+    nodes = list(db.session.scalars(select(WorkflowNode).where(WorkflowNode.workflow_id == workflow.id)))
+    masters = [node for node in nodes if node.master_id is None]
+    last = last_finished(masters)
+    active = active_executions(masters)
+    steps = _steps(list(last.values()))
+    known = catalogue.meanings(catalogue.oid_choices(olt.brand_id))
+
+    def view(node: WorkflowNode) -> NodeView:
+        chain = sorted((n for n in nodes if n.master_id == node.id), key=lambda n: (n.position, n.id))
+        runs = last.get(node.id), active.get(node.id)
+        meant = tuple(known[part] for part in node.oid.split(",") if part in known)
+        return NodeView(node, meant, steps.get(node.id), *runs, tuple(map(view, chain)))
+
+    ordered = sorted(masters, key=lambda n: (-n.priority, n.position, n.id))
+    return WorkflowView(workflow, tuple(map(view, ordered)))
+
+
+def last_finished(masters: Sequence[WorkflowNode]) -> dict[int, Execution]:
+    """Master id → its newest finished execution. One SQL statement, one index look-up a master."""
+    inner = aliased(Execution)
+    newest = (
+        select(inner.id)
+        .where(
+            inner.node_id == WorkflowNode.id,
+            inner.status.in_(TERMINAL),
+        )
+        .order_by(inner.scheduled_for.desc())
+        .limit(1)
+        .correlate(WorkflowNode)
+        .scalar_subquery()
+    )
+    ids = select(newest).where(WorkflowNode.id.in_([node.id for node in masters]))
+    found = db.session.scalars(select(Execution).where(Execution.id.in_(ids)))
+    return {execution.node_id: execution for execution in found if execution.node_id is not None}
+
+
+def active_executions(masters: Sequence[WorkflowNode]) -> dict[int, Execution]:
+    """Master id → its execution that waits or runs. One SQL statement on a partial index."""
+    query = select(Execution).where(Execution.node_id.in_([node.id for node in masters]), _ACTIVE)
+    return {execution.node_id: execution for execution in db.session.scalars(query) if execution.node_id is not None}
+
+
+def _steps(executions: list[Execution]) -> dict[int, StepView]:
+    """Node id → its step in the last attempt of these executions. One SQL statement."""
+    later = aliased(ExecutionAttempt)
+    newest = (
+        select(func.max(later.number))
+        .where(later.execution_id == ExecutionAttempt.execution_id)
+        .correlate(ExecutionAttempt)
+        .scalar_subquery()
+    )
+    query = (
+        select(ExecutionStep, ExecutionAttempt.finished_at)
+        .join(ExecutionStep.attempt)
+        .where(ExecutionAttempt.execution_id.in_([e.id for e in executions]), ExecutionAttempt.number == newest)
+    )
+    return {
+        step.node_id: StepView(
+            step.status, step.skip_reason, finished, step.duration_ms, step.rows, step.error_kind, step.error_message
+        )
+        for step, finished in db.session.execute(query)
+        if step.node_id is not None
+    }
+
+
+def node(node_id: int) -> tuple[WorkflowNode, Olt] | None:
+    """A node and its OLT, or None when either is gone."""
+    row = db.session.execute(
+        select(WorkflowNode, Olt)
+        .join(WorkflowNode.workflow)
+        .join(Workflow.olt)
+        .where(WorkflowNode.id == node_id, Olt.deleted_at.is_(None))
+    ).first()
+    return (row[0], row[1]) if row else None
+
+
+def masters_of(olt_id: int) -> list[WorkflowNode]:
+    """The masters of one OLT, highest priority first: what a chained node can hang on."""
+    query = (
+        select(WorkflowNode)
+        .join(WorkflowNode.workflow)
+        .where(Workflow.olt_id == olt_id, WorkflowNode.master_id.is_(None))
+        .order_by(WorkflowNode.priority.desc(), WorkflowNode.position, WorkflowNode.id)
+    )
+    return list(db.session.scalars(query))
+
+
+def chain_length(node_id: int) -> int:
+    """How many nodes hang on this master."""
+    return db.session.scalar(select(func.count()).where(WorkflowNode.master_id == node_id)) or 0
+
+
+
+def page(q: str = "", cursor: str = "", size: int = keyset.PAGE_SIZE) -> keyset.Page[WorkflowRow]:
+    """OLTs by name with the sums of their workflows: two SQL statements whatever the number of OLTs."""
+    query = (
+        select(Olt.id, Olt.name, Olt.enabled, func.coalesce(Workflow.enabled, True))
+        .outerjoin(Workflow, Workflow.olt_id == Olt.id)
+        .where(Olt.deleted_at.is_(None))
+    )
+    if q:
+        query = query.where(func.lower(Olt.name).contains(q.lower(), autoescape=True))
+    found = keyset.fetch(query, keyset.Order((func.lower(Olt.name), Olt.id)), cursor, size)
+    sums = _sums([row[0] for row in found.rows])
+    return found.map(lambda row: WorkflowRow(*row, *sums.get(row[0], (0, 0, None, 0))))
+
+
+def _sums(olt_ids: list[int]) -> dict[int, tuple[int, int, datetime | None, int]]:
+    """OLT id → (masters, chained nodes, next run, masters whose last run failed). One SQL statement."""
+    master = WorkflowNode.master_id.is_(None)
+    on = and_(master, WorkflowNode.enabled)
+    failing = and_(on, WorkflowNode.last_failure_at > func.coalesce(WorkflowNode.last_success_at, _LONG_AGO))
+    query = (
+        select(
+            Workflow.olt_id,
+            func.count(case((master, 1))),
+            func.count(case((WorkflowNode.master_id.is_not(None), 1))),
+            func.min(case((and_(on, Workflow.enabled, Olt.enabled), WorkflowNode.next_run_at))),
+            func.count(case((failing, 1))),
+        )
+        .join(Workflow.olt)
+        .join(WorkflowNode, WorkflowNode.workflow_id == Workflow.id)
+        .where(Workflow.olt_id.in_(olt_ids))
+        .group_by(Workflow.olt_id)
+    )
+    return {row[0]: (row[1], row[2], row[3], row[4]) for row in db.session.execute(query)}

@@ -1,0 +1,42 @@
+"""Deleting what has been kept long enough, in small batches so that no lock lasts."""
+
+from datetime import datetime, timedelta
+from typing import Any
+
+from sqlalchemy import ColumnElement, delete, select
+
+from portal.domain.statuses import ExecutionStatus
+from portal.extensions import Base, transaction
+from portal.models import CoordinatorLog, Execution, OnuEvent, PollerStats, Probe
+
+BATCH = 500
+LOG_DAYS = 7
+STATS_DAYS = 7
+EVENT_DAYS = 365
+PROBE_DAYS = 1
+
+
+def clean_up(now: datetime, days: int, failed_days: int) -> int:
+    """Delete everything past its time; returns how many rows. Steps and attempts go with their execution."""
+    ok = (ExecutionStatus.SUCCESS, ExecutionStatus.INTERRUPTED)
+    return sum((
+        _drop(Execution, Execution.status.in_(ok) & (Execution.finished_at < now - timedelta(days=days))),
+        _drop(Execution, (Execution.status == ExecutionStatus.FAILED)
+              & (Execution.finished_at < now - timedelta(days=failed_days))),
+        _drop(CoordinatorLog, CoordinatorLog.timestamp < now - timedelta(days=LOG_DAYS)),
+        _drop(PollerStats, PollerStats.timestamp < now - timedelta(days=STATS_DAYS)),
+        _drop(OnuEvent, OnuEvent.happened_at < now - timedelta(days=EVENT_DAYS)),
+        _drop(Probe, Probe.created_at < now - timedelta(days=PROBE_DAYS)),
+    ))  # fmt: skip
+
+
+def _drop(model: type[Base], condition: ColumnElement[bool]) -> int:
+    table: Any = model
+    total = 0
+    while True:
+        with transaction() as session:
+            ids = list(session.scalars(select(table.id).where(condition).limit(BATCH)))
+            session.execute(delete(table).where(table.id.in_(ids)))
+        total += len(ids)
+        if len(ids) < BATCH:
+            return total

@@ -1,0 +1,43 @@
+"""Everything of the portal's pages that an app needs: blueprints, frame, access, errors. app.py calls init_web."""
+
+from flask import Flask
+
+from portal.extensions import login_manager
+from portal.web import (
+    auth,
+    credentials,
+    dashboard,
+    executions,
+    olts,
+    onus,
+    pollers,
+    probes,
+    queue,
+    workflows,
+)
+from portal.web.access import guard
+from portal.web.errors import init_errors
+from portal.web.frame import init_frame
+
+BLUEPRINTS = (
+    auth.bp,
+    dashboard.bp,
+    executions.bp,
+    pollers.bp,
+    queue.bp,
+    olts.bp,
+    workflows.bp,
+    onus.bp,
+    credentials.bp,
+    probes.bp,
+)
+
+
+def init_web(app: Flask) -> None:
+    """Make the app serve pages."""
+    login_manager.session_protection = "strong"
+    init_frame(app)
+    init_errors(app)
+    app.before_request(guard)
+    for blueprint in BLUEPRINTS:
+        app.register_blueprint(blueprint)

@@ -1,0 +1,98 @@
+"""The list of executions, one execution, and running its node again. Parse, query or service, render."""
+
+from datetime import UTC, datetime
+from enum import StrEnum
+from typing import TypeVar
+
+from flask import Blueprint, Response, abort, flash, redirect, request, url_for
+from flask.typing import ResponseReturnValue
+from flask_babel import gettext as _
+from flask_login import current_user
+
+from portal.domain.statuses import ACTIVE, ExecutionStatus, Role, Trigger
+from portal.models import Execution
+from portal.queries import executions, keyset
+from portal.services import executions as service
+from portal.services.errors import Invalid, ServiceError
+from portal.web import live
+from portal.web.access import requires
+from portal.web.forms import said
+from portal.web.words import face
+
+bp = Blueprint("executions", __name__, url_prefix="/executions")
+
+Choice = TypeVar("Choice", bound=StrEnum)
+
+
+def _choice(words: type[Choice], text: str) -> Choice | None:
+    return words(text) if text in {word.value for word in words} else None
+
+
+def _wanted() -> executions.Filter:
+    return executions.Filter(
+        status=_choice(ExecutionStatus, request.args.get("status", "")),
+        olt_id=request.args.get("olt", type=int),
+        trigger=_choice(Trigger, request.args.get("trigger", "")),
+    )
+
+
+def _chips(wanted: executions.Filter, names: dict[int, str]) -> list[tuple[str, str]]:
+    on = (
+        ("status", wanted.status and _("Result: %(value)s", value=face(wanted.status).label)),
+        ("olt", wanted.olt_id and _("OLT: %(value)s", value=names.get(wanted.olt_id, wanted.olt_id))),
+        ("trigger", wanted.trigger and _("Trigger: %(value)s", value=face(wanted.trigger).label)),
+    )
+    return [(name, text) for name, text in on if text]
+
+
+def _filters(wanted: executions.Filter, names: dict[int, str]) -> list[dict[str, object]]:
+    statuses = [(word.value, face(word).label) for word in ExecutionStatus]
+    triggers = [(word.value, face(word).label) for word in Trigger]
+    return [
+        {"name": "status", "label": _("Any result"), "value": wanted.status or "", "options": statuses},
+        {"name": "olt", "label": _("Any OLT"), "value": wanted.olt_id or "", "options": list(names.items())},
+        {"name": "trigger", "label": _("Any trigger"), "value": wanted.trigger or "", "options": triggers},
+    ]
+
+
+@bp.get("/")
+@requires(Role.VIEWER)
+def index() -> Response:
+    """Newest first, with filters in the URL; the first page is live."""
+    wanted, names, cursor = _wanted(), dict(executions.olt_names()), keyset.cursor(request.args)
+    return live.render(
+        "executions/index.html",
+        title=_("Executions"),
+        page=executions.page(wanted, cursor),
+        filters=_filters(wanted, names),
+        chips=_chips(wanted, names),
+        first=not cursor,
+    )
+
+
+def _title(one: Execution) -> str:
+    return _("%(node)s on %(olt)s", node=one.node_name, olt=one.olt.name)
+
+
+@bp.get("/<int:execution_id>")
+@requires(Role.VIEWER)
+def detail(execution_id: int) -> Response:
+    """One execution with its attempts and steps; live while it is pending or running."""
+    one = executions.get(execution_id) or abort(404)
+    return live.render("executions/detail.html", title=_title(one), one=one, active=one.status in ACTIVE)
+
+
+@bp.post("/<int:execution_id>/again")
+@requires(Role.OPERATOR)
+def again(execution_id: int) -> ResponseReturnValue:
+    """Run the node of this execution now; goes to the new execution."""
+    one = executions.get(execution_id) or abort(404)
+    if one.node_id is None:
+        abort(404)
+    try:
+        created_id, created = service.run_now(one.node_id, current_user.username, datetime.now(UTC))
+    except ServiceError as error:
+        flash(said(error.errors.get("", str(error)) if isinstance(error, Invalid) else error.args[0]), "error")
+        return redirect(url_for("executions.detail", execution_id=execution_id), 303)
+    flash(_("The run is queued.") if created else _("This node is already waiting or running."), "success")
+    return redirect(url_for("executions.detail", execution_id=created_id), 303)

@@ -1,0 +1,192 @@
+"""What surrounds every page: language, zone, navigation, template helpers, security headers. No page's own facts."""
+
+import hashlib
+from io import BytesIO
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from babel.messages.mofile import write_mo
+from babel.messages.pofile import read_po
+from babel.support import NullTranslations, Translations
+from flask import Flask, Response, current_app, request, session, url_for
+from flask_babel import Domain, LazyString
+from flask_babel import lazy_gettext as _l
+from flask_login import current_user
+from jinja2 import Environment
+
+from portal.extensions import babel
+from portal.queries.pulse import read as read_pulse
+from portal.web import formatting, words
+from portal.web.access import can
+
+LANGUAGES = ("es", "en")
+
+CSP = "; ".join(
+    (
+        "default-src 'self'",
+        "script-src 'self'",
+        "style-src 'self'",
+        "img-src 'self' data:",  # Tabler's form controls draw their marks as data: images
+        "font-src 'self'",
+        "connect-src 'self'",
+        "object-src 'none'",
+        "base-uri 'none'",
+        "form-action 'self'",
+        "frame-ancestors 'none'",
+    )
+)
+
+HEADERS = {
+    "Content-Security-Policy": CSP,
+    "X-Content-Type-Options": "nosniff",
+    "X-Frame-Options": "DENY",
+    "Referrer-Policy": "same-origin",  # not no-referrer: the CSRF check compares the referrer over HTTPS
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Permissions-Policy": "camera=(), geolocation=(), microphone=()",
+}
+
+MACRO_FILES = ("state", "page", "table", "form")
+
+
+class Page(NamedTuple):
+    """One entry of the rail. `key` is the letter that follows g."""
+
+    endpoint: str
+    label: LazyString
+    icon: str
+    key: str
+
+    @property
+    def here(self) -> bool:
+        """True on this page and on the pages below it."""
+        return request.blueprint == self.endpoint.partition(".")[0]
+
+
+PAGES = (
+    Page("dashboard.index", _l("Home"), "home", "i"),
+    Page("olts.index", _l("OLTs"), "router", "o"),
+    Page("executions.index", _l("Executions"), "list-check", "e"),
+    Page("pollers.index", _l("Pollers"), "cpu", "p"),
+    Page("queue.index", _l("Queue"), "stack-2", "q"),
+    Page("onus.index", _l("ONUs"), "access-point", "u"),
+)
+
+
+class PoDomain(Domain):
+    """Translations straight from messages.po, read once per process: no compiled file that could be stale or missing."""
+
+    def get_translations(self) -> NullTranslations:
+        """The catalogue of this request's language; English, the language of the msgids, where there is none."""
+        name = formatting.language()
+        if name not in self.cache:
+            self.cache[name] = self._read(name)
+        found: NullTranslations = self.cache[name]
+        return found
+
+    def _read(self, name: str) -> NullTranslations:
+        for directory in self.translation_directories:
+            path = Path(directory) / name / "LC_MESSAGES" / "messages.po"
+            if path.exists():
+                compiled = BytesIO()
+                with path.open("rb") as text:
+                    write_mo(compiled, read_po(text, locale=name))
+                compiled.seek(0)
+                return Translations(compiled)
+        return NullTranslations()
+
+
+class Macros:
+    """`ui` in templates: the macros of all files in templates/macros, also where a block is rendered alone."""
+
+    def __init__(self, environment: Environment) -> None:
+        self._environment = environment
+
+    def __getattr__(self, name: str) -> Any:
+        for file in MACRO_FILES:
+            module = self._environment.get_template(f"macros/{file}.html").module
+            if hasattr(module, name):
+                return getattr(module, name)
+        raise AttributeError(f"no macro ui.{name} in templates/macros")
+
+
+def choose_language() -> str:
+    """Session, then user, then browser, then the setting."""
+    chosen = session.get("language") or (current_user.language if current_user.is_authenticated else "")
+    if chosen in LANGUAGES:
+        return str(chosen)
+    return request.accept_languages.best_match(LANGUAGES) or str(current_app.config["LANGUAGE"])
+
+
+def choose_zone() -> str:
+    """The portal has one zone for everybody (setting TIMEZONE)."""
+    return str(current_app.config["TIMEZONE"])
+
+
+def here() -> str:
+    """This page with its arguments, as a path."""
+    return request.full_path.rstrip("?")
+
+
+def has_endpoint(name: str) -> bool:
+    """True when the page exists in this version."""
+    return name in current_app.view_functions
+
+
+def navigation() -> list[Page]:
+    """The rail: only pages that exist."""
+    return [page for page in PAGES if has_endpoint(page.endpoint)]
+
+
+def with_args(**changes: Any) -> str:
+    """This URL with arguments changed; None takes one out."""
+    kept = {**request.args.to_dict(), **changes}
+    values = {**(request.view_args or {}), **{key: value for key, value in kept.items() if value is not None}}
+    return url_for(str(request.endpoint), **values)
+
+
+def static_url(filename: str) -> str:
+    """URL of a static file that changes with the file, so that browsers may keep it for good."""
+    marks: dict[str, str] = current_app.extensions.setdefault("static_marks", {})
+    if filename not in marks or current_app.debug:
+        path = Path(str(current_app.static_folder)) / filename
+        marks[filename] = hashlib.sha256(path.read_bytes()).hexdigest()[:10]
+    return url_for("static", filename=filename, v=marks[filename])
+
+
+def harden(response: Response) -> Response:
+    """Security headers on everything; pages are never stored, versioned static files are."""
+    for name, value in HEADERS.items():
+        response.headers.setdefault(name, value)
+    if current_app.config["COOKIE_SECURE"]:
+        response.headers.setdefault("Strict-Transport-Security", "max-age=31536000")
+    response.vary.add("HX-Request")
+    if request.endpoint != "static":
+        response.headers["Cache-Control"] = "no-store"
+    elif request.args.get("v"):
+        response.headers["Cache-Control"] = "public, max-age=31536000, immutable"
+    return response
+
+
+def init_frame(app: Flask) -> None:
+    """Languages, template helpers and headers."""
+    babel.init_app(app, locale_selector=choose_language, timezone_selector=choose_zone)
+    domain = PoDomain()
+    app.before_request_funcs.setdefault(None, []).insert(0, domain.as_default)
+    app.after_request(harden)
+    app.jinja_env.filters.update(formatting.FILTERS | words.FILTERS)
+    app.jinja_env.globals.update(
+        ui=Macros(app.jinja_env),
+        now=formatting.now,
+        language=formatting.language,
+        olt_face=words.olt_face,
+        onu_face=words.onu_face,
+        lane_word=words.lane_word,
+        can=can,
+        here=here,
+        here_path=lambda: request.script_root + request.path,
+        has_endpoint=has_endpoint,
+        navigation=navigation,
+        with_args=with_args,
+        static_url=static_url,
+        pulse=lambda: read_pulse(formatting.now()),
+    )

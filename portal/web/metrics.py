@@ -1,0 +1,115 @@
+"""How the readings of an ONU are named and written on pages. Texts and formats only."""
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import NamedTuple
+
+from flask_babel import LazyString
+from flask_babel import lazy_gettext as _l
+
+from portal.queries.onus import Sample
+
+
+class Metric(NamedTuple):
+    """Name, unit and decimals of a reading."""
+
+    label: LazyString | str
+    unit: str = ""
+    digits: int = 0
+
+
+METRICS: dict[str, Metric] = {
+    "onu_rx_power": Metric(_l("Received by the ONU"), "dBm", 1),
+    "onu_olt_rx_power": Metric(_l("Received by the OLT"), "dBm", 1),
+    "onu_tx_power": Metric(_l("Sent by the ONU"), "dBm", 1),
+    "onu_catv_rx_power": Metric(_l("CATV received"), "dBm", 1),
+    "onu_distance": Metric(_l("Distance"), "m"),
+    "onu_temperature": Metric(_l("Temperature"), "°C", 1),
+    "onu_voltage": Metric(_l("Voltage"), "V", 2),
+    "onu_bias_current": Metric(_l("Bias current"), "mA", 1),
+    "onu_state": Metric(_l("State")),
+    "onu_admin_state": Metric(_l("Administrative state")),
+    "onu_config_state": Metric(_l("Configuration state")),
+    "onu_match_state": Metric(_l("Match state")),
+    "onu_serial": Metric(_l("Serial number")),
+    "onu_serial_actual": Metric(_l("Serial number of the device")),
+    "onu_description": Metric(_l("Description")),
+    "onu_name": Metric(_l("Name")),
+    "onu_model": Metric(_l("Model")),
+    "onu_type": Metric(_l("Type")),
+    "onu_vendor": Metric(_l("Maker")),
+    "onu_mac": Metric(_l("MAC address")),
+    "onu_firmware": Metric(_l("Firmware")),
+    "onu_hw_version": Metric(_l("Hardware version")),
+    "onu_line_profile": Metric(_l("Line profile")),
+    "onu_service_profile": Metric(_l("Service profile")),
+    "onu_profile": Metric(_l("Profile")),
+    "onu_uptime": Metric(_l("Up for"), "s"),
+    "onu_last_online": Metric(_l("Last online")),
+    "onu_last_offline": Metric(_l("Last offline")),
+    "onu_last_down_cause": Metric(_l("Cause of the last outage")),
+    "onu_eth_state": Metric(_l("Ethernet port")),
+}
+
+EVENTS: dict[str, LazyString] = {
+    "presence": _l("Presence"),
+    "state": _l("State"),
+    "serial": _l("Serial number"),
+    "position": _l("Position"),
+    "moved": _l("Moved"),
+    "description": _l("Description"),
+}
+
+EVENT_WORDS: dict[str, LazyString] = {
+    "ENABLED": _l("present"),
+    "DISABLED": _l("gone"),
+    "online": _l("online"),
+    "offline": _l("offline"),
+}
+
+
+def metric(name: str) -> Metric:
+    """The metric's face; one that is not known is called by its key."""
+    return METRICS.get(name) or Metric(name)
+
+
+def event_word(text: str) -> LazyString | str:
+    """What an event says before or after; presence in words, the rest as the device sent it."""
+    return EVENT_WORDS.get(text, text)
+
+
+class Chart(NamedTuple):
+    """A step line in a box of WIDTH × HEIGHT: a value holds until the next change. Powers in dBm."""
+
+    points: str
+    low: float
+    high: float
+    last: float
+    since: datetime
+
+
+WIDTH, HEIGHT = 600.0, 100.0
+TOP, BOTTOM = -8.0, -32.0  # dBm at the upper and lower edge
+
+
+def y_of(dbm: float) -> float:
+    """Height of a power in the chart's box, kept inside it."""
+    return round((TOP - min(max(dbm, BOTTOM), TOP)) / (TOP - BOTTOM) * HEIGHT, 1)
+
+
+def chart(samples: Sequence[Sample], since: datetime, now: datetime) -> Chart | None:
+    """The line of `samples` (oldest first) between `since` and `now`; None with fewer than two values."""
+    known = [sample for sample in samples if sample.mean is not None]
+    if len(known) < 2:
+        return None
+    span = (now - since).total_seconds()
+    points: list[str] = []
+    previous: float | None = None
+    for sample in known:
+        x = round(max((sample.at - since).total_seconds(), 0) / span * WIDTH, 1)
+        points += [f"{x},{y_of(previous)}"] if previous is not None else []
+        previous = float(sample.mean or 0)
+        points.append(f"{x},{y_of(previous)}")
+    values = [float(sample.mean or 0) for sample in known]
+    points.append(f"{WIDTH},{y_of(values[-1])}")
+    return Chart(" ".join(points), min(values), max(values), values[-1], since)

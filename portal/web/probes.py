@@ -1,0 +1,67 @@
+"""Connection tests: asked for from an OLT's page or from its form before it is saved; the answer is polled."""
+
+from flask import Blueprint, Response, abort, redirect, render_template, url_for
+from flask_login import current_user
+from werkzeug.wrappers import Response as BaseResponse
+
+from portal.domain.statuses import Role
+from portal.extensions import htmx
+from portal.queries import olts, probes
+from portal.services import probes as service
+from portal.services.errors import Invalid, ServiceError
+from portal.web import live
+from portal.web.access import requires
+from portal.web.formatting import now
+from portal.web.forms import ProbeForm
+
+bp = Blueprint("probes", __name__, url_prefix="/probes")
+
+TEMPLATE = "olts/probe.html"
+
+
+@bp.post("/")
+@requires(Role.OPERATOR)
+def create() -> BaseResponse:
+    """Ask for a test of the address, port and credential in the form; the OLT need not exist yet."""
+    form = ProbeForm()
+    if not form.validate_on_submit():
+        return _refused(form.errors_in_words())
+    try:
+        probe_id = service.request(**form.fields(), actor=current_user.username, now=now())
+    except Invalid as refused:
+        return _refused(list(refused.errors.values()))
+    return _asked(probe_id)
+
+
+@bp.post("/olts/<int:olt_id>")
+@requires(Role.OPERATOR)
+def of_olt(olt_id: int) -> BaseResponse:
+    """Ask for a test of an OLT with its stored settings."""
+    olt = olts.get(olt_id) or abort(404)
+    target = {
+        "address": olt.address, "port": olt.port, "credential_id": olt.credential_id,
+        "timeout": olt.timeout, "retries": olt.retries, "olt_id": olt.id,
+    }  # fmt: skip
+    try:
+        return _asked(service.request(**target, actor=current_user.username, now=now()))
+    except ServiceError as refused:
+        return _refused([str(refused)])
+
+
+@bp.get("/<int:probe_id>")
+@requires(Role.OPERATOR)
+def detail(probe_id: int) -> Response:
+    """The test's state or answer; the fragment asks again by itself until there is an answer."""
+    view = probes.get(probe_id) or abort(404)
+    return live.render(TEMPLATE, view=view, stalled=view.stalled(now()), problems=[])
+
+
+def _asked(probe_id: int) -> BaseResponse:
+    return detail(probe_id) if htmx else redirect(url_for("probes.detail", probe_id=probe_id), 303)
+
+
+def _refused(problems: list[str]) -> BaseResponse:
+    """What keeps the test from being made. A fragment is 200: htmx does not show other codes."""
+    if htmx:
+        return live.render(TEMPLATE, view=None, stalled=False, problems=problems)
+    return Response(render_template(TEMPLATE, view=None, stalled=False, problems=problems), 422)

@@ -1,0 +1,153 @@
+"""The language of state (shared/ui.md): word, tone and icon of every closed set. Texts only; no rules live here."""
+
+from collections.abc import Mapping
+from enum import StrEnum
+from typing import NamedTuple
+
+from flask_babel import LazyString
+from flask_babel import lazy_gettext as _l
+
+from portal.domain.statuses import (
+    AttemptStatus,
+    ErrorKind,
+    ExecutionStatus,
+    NodeKind,
+    OltState,
+    PollerStatus,
+    Presence,
+    Role,
+    SkipReason,
+    StepStatus,
+    Trigger,
+)
+
+
+class Face(NamedTuple):
+    """How a state looks. Tones: quiet (steady good), muted, blue, amber, red, green (just became good)."""
+
+    label: LazyString
+    tone: str
+    icon: str
+
+
+PENDING = Face(_l("Pending"), "muted", "hourglass")
+RUNNING = Face(_l("Running"), "blue", "loader-2")
+SUCCESS = Face(_l("Succeeded"), "quiet", "check")
+FAILED = Face(_l("Failed"), "red", "circle-x")
+INTERRUPTED = Face(_l("Interrupted"), "amber", "player-stop")
+UNKNOWN = Face(_l("Not read yet"), "muted", "circle-dashed")
+DISABLED = Face(_l("Disabled"), "muted", "ban")
+
+FACES: Mapping[type[StrEnum], Mapping[str, Face]] = {
+    ExecutionStatus: {
+        "PENDING": PENDING, "RUNNING": RUNNING, "SUCCESS": SUCCESS, "FAILED": FAILED, "INTERRUPTED": INTERRUPTED,
+    },
+    AttemptStatus: {"RUNNING": RUNNING, "SUCCESS": SUCCESS, "FAILED": FAILED, "INTERRUPTED": INTERRUPTED},
+    StepStatus: {
+        "SUCCESS": SUCCESS, "FAILED": FAILED, "SKIPPED": Face(_l("Skipped"), "muted", "player-skip-forward"),
+    },
+    OltState: {
+        "unknown": UNKNOWN,
+        "up": Face(_l("Up"), "quiet", "circle-check"),
+        "unreachable": Face(_l("Unreachable"), "red", "plug-connected-x"),
+        "paused": Face(_l("Paused"), "amber", "player-pause"),
+    },
+    Presence: {
+        "ENABLED": Face(_l("Present"), "quiet", "circle-check"),
+        "DISABLED": Face(_l("Gone"), "muted", "circle-off"),
+    },
+    PollerStatus: {
+        "FREE": Face(_l("Free"), "quiet", "circle-dashed"),
+        "BUSY": Face(_l("Busy"), "blue", "loader-2"),
+    },
+    Trigger: {
+        "schedule": Face(_l("Schedule"), "quiet", "calendar-time"),
+        "manual": Face(_l("Manual"), "quiet", "user"),
+    },
+    NodeKind: {
+        "discovery": Face(_l("Discovery"), "quiet", "search"),
+        "get": Face(_l("GET"), "quiet", "arrow-down"),
+        "walk": Face(_l("Walk"), "quiet", "list"),
+        "table": Face(_l("Table"), "quiet", "table"),
+        "bulk": Face(_l("Bulk"), "quiet", "stack-2"),
+    },
+    Role: {
+        "viewer": Face(_l("Viewer"), "quiet", "eye"),
+        "operator": Face(_l("Operator"), "quiet", "user"),
+        "admin": Face(_l("Administrator"), "quiet", "key"),
+    },
+}  # fmt: skip
+
+ONLINE = Face(_l("Online"), "quiet", "antenna-bars-5")
+OFFLINE = Face(_l("Offline"), "red", "antenna-bars-off")
+NO_READING = Face(_l("No reading"), "muted", "minus")
+NO_SIGN = Face(_l("No sign"), "red", "heartbeat")
+
+ERRORS: Mapping[ErrorKind, LazyString] = {
+    ErrorKind.TIMEOUT: _l("The OLT did not answer in time"),
+    ErrorKind.AUTH: _l("The OLT refused the SNMP credential"),
+    ErrorKind.NO_SUCH_OBJECT: _l("The OLT does not have this OID"),
+    ErrorKind.NOT_INCREASING: _l("The OLT sent its rows in a loop; the walk was stopped"),
+    ErrorKind.TOO_BIG: _l("The OLT could not fit even one value into its answer"),
+    ErrorKind.BAD_OID: _l("The OID cannot be read as one"),
+    ErrorKind.UNREACHABLE: _l("The OLT cannot be reached"),
+    ErrorKind.INCOMPLETE: _l("The table was cut short; no ONU was marked as gone"),
+    ErrorKind.DEVICE: _l("The OLT answered with an error"),
+    ErrorKind.TIME_LIMIT: _l("The node's time limit was reached"),
+    ErrorKind.LEASE_LOST: _l("The reservation of the OLT was lost; the run stopped so that two never overlap"),
+    ErrorKind.WORKER_LOST: _l("The poller vanished in the middle of the run"),
+    ErrorKind.ABORTED: _l("Cancelled because its node, workflow or OLT was disabled"),
+    ErrorKind.SUPERSEDED: _l("The node's next run came before this one could be repeated"),
+    ErrorKind.POISON: _l("Three pollers were lost on this run; it was given up"),
+    ErrorKind.INTERNAL: _l("A fault of this program, not of the OLT"),
+}
+
+SKIPS: Mapping[SkipReason, LazyString] = {
+    SkipReason.STILL_ACTIVE: _l("The run before was still going on"),
+    SkipReason.SCHEDULER_DOWN: _l("The scheduler was not running"),
+    SkipReason.OLT_PAUSED: _l("The OLT was paused"),
+    SkipReason.OLT_UNREACHABLE: _l("The OLT was unreachable"),
+    SkipReason.OLT_DISABLED: _l("The OLT was disabled"),
+    SkipReason.NODE_DISABLED: _l("The node was disabled"),
+    SkipReason.TIMED_OUT_EARLIER: _l("An earlier step timed out"),
+    SkipReason.STOPPED_ON_FAILURE: _l("An earlier step failed and the chain stops on failure"),
+    SkipReason.LEASE_LOST: _l("The reservation of the OLT was lost"),
+    SkipReason.ABORTED: _l("The run was cancelled"),
+    SkipReason.NO_ONUS: _l("No ONU is known yet: run the discovery first"),
+}
+
+
+LANES = {"high": _l("first"), "normal": _l("normal"), "retry": _l("retry")}
+
+
+def lane_word(lane: str) -> LazyString:
+    """Which of its OLT's queues holds a waiting execution."""
+    return LANES[lane]
+
+
+def face(value: StrEnum) -> Face:
+    """Word, tone and icon of a member of a closed set."""
+    return FACES[type(value)][value.value]
+
+
+def olt_face(enabled: bool, state: OltState) -> Face:
+    """What a person may expect of an OLT: disabled by a person beats what the machine last learned."""
+    return face(state) if enabled else DISABLED
+
+
+def onu_face(online: bool | None) -> Face:
+    """Online, offline, or no reading."""
+    return NO_READING if online is None else ONLINE if online else OFFLINE
+
+
+def error_words(kind: ErrorKind | None) -> LazyString | str:
+    """The error in words; empty when there is none."""
+    return ERRORS[kind] if kind else ""
+
+
+def skip_words(reason: SkipReason | None) -> LazyString | str:
+    """Why a step or slot was skipped; empty when it was not."""
+    return SKIPS[reason] if reason else ""
+
+
+FILTERS = {"face": face, "error_words": error_words, "skip_words": skip_words}

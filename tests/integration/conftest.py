@@ -1,0 +1,39 @@
+"""Fixtures of the tests that need real processes: the whole stack on one simulated OLT."""
+
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+from flask import Flask
+
+from app import create_app
+from config import load_settings
+from jobs.snmp.simulator.farm import Farm, start_farm
+from portal.extensions import db
+from tests.support.live import Live
+from tests.support.stack import Stack, stack
+
+
+@pytest.fixture(scope="session")
+def two_olts() -> Iterator[Farm]:
+    """A Huawei of 64 ONUs and a ZTE of 48, as real agents."""
+    with start_farm(["huawei@127.0.0.1:0,onus=64,churn=0", "zte@127.0.0.1:0,onus=48,churn=0"]) as farm:
+        yield farm
+
+
+@pytest.fixture
+def running(tmp_path: Path, database_url: str) -> Iterator[Stack]:
+    """Redis and a database with the schema; processes are the test's to start."""
+    with stack(tmp_path, database_url, pollers=2, quarantine_seconds=0, lease_seconds=4) as made:
+        yield made
+
+
+@pytest.fixture
+def live(running: Stack) -> Iterator[Live]:
+    """The same database and Redis seen from this process, with an app context pushed."""
+    app: Flask = create_app(load_settings(running.environment))
+    with app.app_context():
+        yield Live(running, datetime.now(UTC))
+        db.session.remove()
+        db.engine.dispose()

@@ -1,0 +1,184 @@
+"""The claim scripts against a real Redis: one composite at a time per OLT, whatever happens in between."""
+
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from redis import Redis
+
+from jobs import claim as claims
+from jobs.claim import Aborted, Lease, LeaseLost
+from portal import queueing
+from portal.queueing import Ticket
+from tests.support.redis_server import RedisServer, redis_server
+
+TEN = datetime(2026, 11, 27, 10, 0, tzinfo=UTC)
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[RedisServer]:
+    with redis_server() as running:
+        yield running
+
+
+@pytest.fixture
+def redis(server: RedisServer, monkeypatch: pytest.MonkeyPatch) -> Redis:
+    connection = queueing.connect(server.url)
+    connection.flushall()
+    monkeypatch.setattr(queueing, "connection", lambda: connection)
+    return connection
+
+
+def ticket(execution: int, olt: int, *, priority: int = 40, at: datetime = TEN, **more: object) -> Ticket:
+    return Ticket(execution, 1, olt, priority, at, more.pop("overdue_at", at + timedelta(days=365)), **more)  # type: ignore[arg-type]
+
+
+def claim(redis: Redis, owner: str, ttl: float = 15.0, quarantine: float = 0.0) -> claims.Claim | None:
+    return claims.claim(redis, owner, ttl, quarantine)
+
+
+def claimed_execution(mine: claims.Claim | None) -> int:
+    assert mine is not None
+    return int(mine.job_id.split("-")[1])
+
+
+def test_two_composites_of_one_olt_are_never_claimed_together(redis: Redis) -> None:
+    queueing.push([ticket(1, olt=7), ticket(2, olt=7)])
+    first = claim(redis, "alice")
+    assert first is not None
+    assert claim(redis, "bob") is None
+    assert claims.release(redis, first)
+    assert claimed_execution(claim(redis, "bob")) == 2
+
+
+def test_discovery_runs_before_get_and_a_manual_run_before_both(redis: Redis) -> None:
+    queueing.push([ticket(1, 7, priority=40), ticket(2, 7, priority=90), ticket(3, 7, priority=40, manual=True)])
+    order = []
+    while (mine := claim(redis, "alice")) is not None:
+        order.append(claimed_execution(mine))
+        claims.release(redis, mine)
+    assert order == [3, 2, 1]
+
+
+def test_what_has_waited_a_whole_interval_goes_before_a_higher_priority(redis: Redis) -> None:
+    now = datetime.now(UTC)
+    starving = ticket(1, 7, priority=10, at=now - timedelta(hours=1), overdue_at=now - timedelta(seconds=1))
+    queueing.push([ticket(2, 7, priority=90, at=now), starving])
+    assert claimed_execution(claim(redis, "alice")) == 1
+
+
+def test_the_olt_that_is_later_gets_the_free_poller(redis: Redis) -> None:
+    queueing.push([ticket(1, olt=1, at=TEN + timedelta(seconds=30)), ticket(2, olt=2, at=TEN)])
+    assert claimed_execution(claim(redis, "alice")) == 2
+
+
+def test_equally_late_olts_are_served_by_priority(redis: Redis) -> None:
+    queueing.push([ticket(1, olt=1, priority=40), ticket(2, olt=2, priority=90)])
+    assert claimed_execution(claim(redis, "alice")) == 2
+
+
+def test_a_claim_whose_reply_was_lost_is_given_again(redis: Redis) -> None:
+    queueing.push([ticket(1, olt=1), ticket(2, olt=2)])
+    assert claim(redis, "alice") == claim(redis, "alice")
+
+
+def test_tokens_rise_even_after_redis_lost_everything(redis: Redis) -> None:
+    queueing.push([ticket(1, olt=1)])
+    before = claim(redis, "alice")
+    redis.flushall()
+    queueing.push([ticket(2, olt=1)])
+    after = claim(redis, "bob")
+    assert before is not None and after is not None and after.token > before.token
+
+
+def test_nothing_is_claimed_right_after_redis_lost_everything(redis: Redis) -> None:
+    queueing.push([ticket(1, olt=1)])
+    with pytest.raises(claims.Quarantined):
+        claim(redis, "alice", quarantine=60)
+    assert claim(redis, "alice", quarantine=0) is not None
+
+
+def test_a_pushed_twice_execution_is_claimed_once(redis: Redis) -> None:
+    queueing.push([ticket(1, olt=1)])
+    queueing.push([ticket(1, olt=1)])
+    mine = claim(redis, "alice")
+    assert mine is not None
+    claims.release(redis, mine)
+    assert claim(redis, "alice") is None
+    assert redis.smembers("rq:queues") == set()
+
+
+def test_a_release_by_an_old_token_does_not_free_the_new_holder(redis: Redis) -> None:
+    queueing.push([ticket(1, olt=1), ticket(2, olt=1)])
+    old = claim(redis, "alice")
+    assert old is not None
+    redis.delete("lock:snmp:host:1")  # as when it ran out
+    queueing.mark_ready([1])
+    new = claim(redis, "bob")
+    assert new is not None
+    assert not claims.release(redis, old)
+    assert queueing.lease_tokens([1]) == {1: new.token}
+
+
+def test_a_checkpoint_renews_the_lease(redis: Redis) -> None:
+    queueing.push([ticket(1, olt=1)])
+    mine = claim(redis, "alice", ttl=5)
+    assert mine is not None
+    Lease(redis, mine, ttl=60).checkpoint()
+    assert redis.pttl("lock:snmp:host:1") > 50_000
+
+
+def test_a_checkpoint_without_the_lease_stops_the_holder_and_never_revives_it(redis: Redis) -> None:
+    queueing.push([ticket(1, olt=1)])
+    mine = claim(redis, "alice")
+    assert mine is not None
+    redis.flushall()
+    with pytest.raises(LeaseLost):
+        Lease(redis, mine, ttl=15).checkpoint()
+    assert queueing.lease_tokens([1]) == {}
+
+
+def test_a_holder_that_is_asked_to_stop_stops_at_its_next_checkpoint(redis: Redis) -> None:
+    queueing.push([ticket(1, olt=1)])
+    mine = claim(redis, "alice")
+    assert mine is not None
+    queueing.ask_to_stop([1, 2])
+    with pytest.raises(Aborted):
+        Lease(redis, mine, ttl=15).checkpoint()
+    assert queueing.lease_tokens([2]) == {}
+
+
+def test_while_redis_is_away_a_lease_counts_only_as_long_as_it_was_proven() -> None:
+    with redis_server() as server:
+        connection = queueing.connect(server.url)
+        mine = claims.hold(connection, 1, "alice", 15)
+        assert mine is not None
+        clock = [0.0]
+        lease = Lease(connection, mine, ttl=15, monotonic=lambda: clock[0])
+        server.kill()
+        clock[0] = 10.0
+        lease.checkpoint(need=4.0)
+        with pytest.raises(LeaseLost):
+            lease.checkpoint(need=6.0)
+
+
+def test_a_withdrawn_ticket_is_not_claimed(redis: Redis) -> None:
+    queueing.push([ticket(1, olt=1)])
+    queueing.withdraw([ticket(1, olt=1)])
+    assert claim(redis, "alice") is None
+
+
+def test_redis_knows_what_waits_and_the_rest_is_unknown(redis: Redis) -> None:
+    queueing.push([ticket(1, olt=1)])
+    assert queueing.unknown([ticket(1, olt=1), ticket(2, olt=1)]) == [ticket(2, olt=1)]
+
+
+def test_waiting_work_shows_as_real_rq_queues(redis: Redis) -> None:
+    queueing.push([ticket(1, olt=12), ticket(2, olt=12, manual=True)])
+    assert redis.smembers("rq:queues") == {b"rq:queue:olt-12", b"rq:queue:olt-12-high"}
+
+
+def test_a_job_that_names_a_foreign_function_is_refused_before_import(redis: Redis) -> None:
+    job = queueing.TaskQueue("olt-1", connection=redis).enqueue_call("os.system", args=("true",))
+    with pytest.raises(queueing.ForeignTask):
+        job.perform()

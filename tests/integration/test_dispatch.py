@@ -1,0 +1,175 @@
+"""The real thing: scheduler, pollers and reaper as processes, real Redis, real agents over UDP, on both databases."""
+
+import os
+import signal
+from collections.abc import Iterator
+
+import pytest
+from redis import Redis
+from rq import Worker
+from sqlalchemy import select
+
+from jobs.snmp.simulator.farm import Farm, start_farm
+from portal.domain.statuses import AttemptStatus, ErrorKind, ExecutionStatus
+from portal.extensions import db
+from portal.models import ExecutionAttempt, ExecutionStep, Poller
+from portal.services import executions
+from tests.support.live import ACTOR, Live
+
+SUCCESS, FAILED, RUNNING = ExecutionStatus.SUCCESS, ExecutionStatus.FAILED, ExecutionStatus.RUNNING
+pytestmark = [pytest.mark.integration, pytest.mark.timeout(150)]
+
+
+def start(live: Live, *names: str) -> None:
+    for name in names or ("scheduler", "pollers", "maintenance"):
+        live.stack.start(name)
+
+
+def busy_poller(live: Live) -> Poller | None:
+    db.session.rollback()
+    return db.session.scalars(select(Poller).where(Poller.current_execution_id.is_not(None))).first()
+
+
+def test_two_olts_are_discovered_and_read(live: Live, two_olts: Farm) -> None:
+    for brand, port in zip(("huawei", "zte"), two_olts.ports, strict=True):
+        olt = live.olt(f"OLT-{brand}", port, brand)
+        master = live.node(olt, "discovery", f"{brand}.onu_state", "discovery")
+        for name in ("onu_serial", "onu_rx_power"):
+            live.node(olt, name, f"{brand}.{name}", master_id=master)
+    live.due_now()
+    start(live)
+    live.wait_for(SUCCESS, count=2)
+    huawei = live.onus(1)
+    assert len(huawei) == 64 and len(live.onus(2)) == 48
+    assert all(onu.serial and onu.slot is not None and onu.port is not None for onu in huawei)
+    powers = [data.number for onu in huawei for data in onu.data if data.metric == "onu_rx_power" and data.number]
+    assert powers and all(-35 < power < -5 for power in powers)
+
+
+def test_pollers_are_rq_workers_with_stable_numbers(live: Live, two_olts: Farm) -> None:
+    start(live, "pollers")
+    redis = Redis.from_url(live.stack.redis.url)
+    live.stack.wait_until(lambda: len(Worker.all(connection=redis)) == 2, "2 workers")
+    assert sorted(worker.name.rsplit("-", 2)[1] for worker in Worker.all(connection=redis)) == ["1", "2"]
+    assert sorted(poller.poller_id for poller in db.session.scalars(select(Poller))) == [1, 2]
+
+
+def test_a_wrong_community_fails_with_a_reason_that_says_what_to_check(live: Live, two_olts: Farm) -> None:
+    olt = live.olt("OLT-LIMA", two_olts.ports[0], community="planted", timeout=0.3, retries=0)
+    live.node(olt, "discovery", "huawei.onu_state", "discovery", max_retries=0)
+    live.due_now()
+    start(live)
+    live.wait_for(FAILED)
+    failed = live.executions()[0]
+    assert failed.error_kind is ErrorKind.TIMEOUT
+    assert "community" in failed.error_message and "planted" not in failed.error_message
+
+
+def test_an_oid_the_device_does_not_have_fails_its_step_and_the_chain_goes_on(live: Live, two_olts: Farm) -> None:
+    olt = live.olt("OLT-LIMA", two_olts.ports[0])
+    master = live.node(olt, "discovery", "huawei.onu_state", "discovery", max_retries=0)
+    live.node(olt, "nonsense", "1.3.6.1.4.1.2011.6.128.1.1.2.99.1.1", "walk", master_id=master)
+    live.node(olt, "serial", "huawei.onu_serial", master_id=master)
+    live.due_now()
+    start(live)
+    live.wait_for(FAILED)
+    steps = list(db.session.scalars(select(ExecutionStep).order_by(ExecutionStep.position)))
+    assert [step.status.value for step in steps] == ["SUCCESS", "FAILED", "SUCCESS"]
+    assert steps[1].error_kind is ErrorKind.NO_SUCH_OBJECT
+    assert len(live.onus(olt)) == 64
+
+
+@pytest.fixture
+def slow_olt() -> Iterator[Farm]:
+    with start_farm(["huawei@127.0.0.1:0,onus=64,delay=0.2,churn=0"]) as farm:
+        yield farm
+
+
+def a_running_composite(live: Live, farm: Farm) -> int:
+    olt = live.olt("OLT-LIMA", farm.ports[0], max_repetitions=2)
+    live.node(olt, "discovery", "huawei.onu_state", "discovery")
+    live.due_now()
+    start(live)
+    live.wait_for(RUNNING)
+    live.stack.wait_until(lambda: busy_poller(live), "a busy poller")
+    return olt
+
+
+def attempts() -> list[AttemptStatus]:
+    return [a.status for a in db.session.scalars(select(ExecutionAttempt).order_by(ExecutionAttempt.id))]
+
+
+@pytest.mark.fault
+def test_a_killed_poller_loses_nothing(live: Live, slow_olt: Farm) -> None:
+    olt = a_running_composite(live, slow_olt)
+    poller = busy_poller(live)
+    assert poller is not None
+    os.kill(poller.pid, signal.SIGKILL)
+    live.wait_for(SUCCESS, olt)
+    assert attempts() == [AttemptStatus.INTERRUPTED, AttemptStatus.SUCCESS]
+    assert len(live.onus(olt)) == 64
+
+
+@pytest.mark.fault
+def test_a_killed_pool_leaves_its_pollers_time_to_end(live: Live, slow_olt: Farm) -> None:
+    olt = a_running_composite(live, slow_olt)
+    live.stack.stop("pollers", signal.SIGKILL)
+    live.wait_for(SUCCESS, olt)
+    assert attempts() == [AttemptStatus.SUCCESS]
+
+
+@pytest.mark.fault
+def test_a_host_that_went_away_frees_its_olts_by_their_leases(live: Live, slow_olt: Farm) -> None:
+    olt = a_running_composite(live, slow_olt)
+    live.stack.kill_tree("pollers")
+    live.stack.start("pollers")
+    live.wait_for(SUCCESS, olt)
+    assert attempts() == [AttemptStatus.INTERRUPTED, AttemptStatus.SUCCESS]
+
+
+@pytest.mark.fault
+def test_a_warm_shutdown_lets_the_composite_end(live: Live, slow_olt: Farm) -> None:
+    olt = a_running_composite(live, slow_olt)
+    live.stack.stop("pollers", signal.SIGTERM, timeout=60)
+    assert [e.status for e in live.executions(olt)][0] is SUCCESS
+    assert attempts() == [AttemptStatus.SUCCESS]
+
+
+@pytest.mark.fault
+def test_a_redis_that_lost_everything_is_filled_again(live: Live, two_olts: Farm) -> None:
+    olt = live.olt("OLT-LIMA", two_olts.ports[0])
+    live.node(olt, "discovery", "huawei.onu_state", "discovery")
+    start(live, "pollers", "maintenance")
+    execution, _ = executions.run_now(1, ACTOR, live.now)
+    Redis.from_url(live.stack.redis.url).flushall()
+    start(live, "scheduler")
+    live.wait_for(SUCCESS, olt)
+    assert [e.id for e in live.executions(olt)][0] == execution
+
+
+@pytest.mark.fault
+def test_processes_survive_a_redis_that_is_away(live: Live, two_olts: Farm) -> None:
+    olt = live.olt("OLT-LIMA", two_olts.ports[0])
+    live.node(olt, "discovery", "huawei.onu_state", "discovery")
+    start(live)
+    live.stack.wait_until(lambda: "event=leading" in live.stack.log("scheduler"), "a leader")
+    live.stack.redis.kill()
+    live.due_now()
+    live.stack.wait_until(lambda: live.executions(), "a slot taken without Redis")
+    live.stack.wait_until(lambda: "event=redis_away" in live.stack.log("pollers"), "pollers notice")
+    live.stack.redis.start()
+    live.wait_for(SUCCESS, olt)
+    assert all(process.poll() is None for process in live.stack.processes.values())
+
+
+@pytest.mark.fault
+def test_a_second_scheduler_stands_by_and_takes_over(live: Live, two_olts: Farm) -> None:
+    olt = live.olt("OLT-LIMA", two_olts.ports[0])
+    live.node(olt, "discovery", "huawei.onu_state", "discovery")
+    start(live)
+    live.stack.wait_until(lambda: "event=leading" in live.stack.log("scheduler"), "a leader")
+    live.stack.start("second", "scheduler", "run")
+    live.stack.stop("scheduler", signal.SIGKILL)
+    live.stack.wait_until(lambda: "event=leading" in live.stack.log("second"), "take-over")
+    live.due_now()
+    live.wait_for(SUCCESS, olt)

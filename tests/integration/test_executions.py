@@ -1,0 +1,249 @@
+"""The life of an execution on both databases: guarded starts, fenced ends, retries, lost workers, manual runs."""
+
+from datetime import datetime, timedelta
+
+import pytest
+from sqlalchemy import select
+from sqlalchemy.orm import Session
+
+from portal.domain.composite import CompositeResult, CompositeWork, StepResult
+from portal.domain.slots import DueMaster, Plan
+from portal.domain.statuses import AttemptStatus, ErrorKind, ExecutionStatus, OltState, StepStatus, Trigger
+from portal.models import CoordinatorLog, Execution, ExecutionAttempt, ExecutionStep, Olt, WorkflowNode
+from portal.services import executions, olts, slots, workflows
+from portal.services.errors import Invalid, NotFound
+from portal.services.executions import StaleToken
+from scheduler import due, planner
+from scheduler.tick import next_cron
+from tests.support.builders import ACTOR, make_chained, make_node, make_olt
+
+SECOND = timedelta(seconds=1)
+
+
+def tick(now: datetime) -> Plan:
+    def decide(masters: list[DueMaster]) -> Plan:
+        return planner.plan(masters, now, next_cron)
+
+    return slots.take(lambda session: due.select_due(session, now), decide, now)[0]
+
+
+def slot_taken(session: Session, **node: object) -> Execution:
+    """An execution that waits, of a node whose first slot has just come."""
+    master = make_node(make_olt(), **node)
+    assert master.next_run_at is not None
+    tick(master.next_run_at)
+    return session.scalars(select(Execution)).one()
+
+
+def started(execution: Execution, token: int = 1, worker: str = "poller-1", late: float = 0) -> CompositeWork | None:
+    now = execution.scheduled_for + timedelta(seconds=late)
+    return executions.start(execution.id, token, worker, now, now + 15 * SECOND)
+
+
+def outcome(work: CompositeWork, *statuses: StepStatus, kind: ErrorKind = ErrorKind.TIMEOUT) -> CompositeResult:
+    failed = {"error_kind": kind, "error_message": "no answer"}
+    return CompositeResult(tuple(
+        StepResult(step.node_id, status, pdus=2, timeouts=2 if status is StepStatus.FAILED else 0,
+                   **(failed if status is StepStatus.FAILED else {}))  # type: ignore[arg-type]
+        for step, status in zip(work.steps, statuses, strict=True)
+    ))  # fmt: skip
+
+
+def fresh(session: Session, execution: Execution) -> Execution:
+    session.rollback()
+    return session.get(Execution, execution.id, populate_existing=True)  # type: ignore[return-value]
+
+
+def test_a_due_node_gets_one_pending_execution_and_its_next_slot(session: Session) -> None:
+    execution = slot_taken(session)
+    node = session.get(WorkflowNode, execution.node_id)
+    assert (execution.status, execution.trigger) == (ExecutionStatus.PENDING, Trigger.SCHEDULE)
+    assert node is not None and node.next_run_at == execution.scheduled_for + timedelta(minutes=15)
+
+
+def test_a_second_tick_of_the_same_second_decides_nothing(session: Session) -> None:
+    execution = slot_taken(session)
+    assert tick(execution.scheduled_for) == Plan((), (), {})
+
+
+def test_a_start_hands_out_the_chain_and_the_secrets_in_clear(session: Session) -> None:
+    master = make_node(make_olt())
+    make_chained(master)
+    make_chained(master, key="off", enabled=False)
+    tick(master.next_run_at)  # type: ignore[arg-type]
+    execution = session.scalars(select(Execution)).one()
+    work = started(execution)
+    assert work is not None
+    assert [step.key for step in work.steps] == ["discovery", "description"]
+    assert work.target.community == "planted-community" and "planted" not in repr(work)
+
+
+def test_an_execution_is_started_by_one_token_only(session: Session) -> None:
+    execution = slot_taken(session)
+    assert started(execution, token=1) is not None
+    assert started(execution, token=2) is None
+
+
+def test_a_device_never_has_two_running_executions(session: Session) -> None:
+    olt = make_olt()
+    for key in ("a", "b"):
+        node = make_node(olt, key)
+    tick(node.next_run_at)  # type: ignore[arg-type]
+    first, second = session.scalars(select(Execution).order_by(Execution.id))
+    assert started(first, token=1) is not None
+    assert started(second, token=2) is None
+    assert fresh(session, second).status is ExecutionStatus.PENDING
+
+
+def test_success_ends_the_execution_with_its_steps_and_the_olt_is_up(session: Session) -> None:
+    execution = slot_taken(session)
+    work = started(execution, late=3)
+    assert work is not None
+    executions.finish(execution.id, 1, outcome(work, StepStatus.SUCCESS), execution.scheduled_for + 4 * SECOND)
+    ended = fresh(session, execution)
+    assert (ended.status, ended.duration_ms, ended.delay_ms) == (ExecutionStatus.SUCCESS, 1000, 3000)
+    assert [step.status for step in session.scalars(select(ExecutionStep))] == [StepStatus.SUCCESS]
+    assert session.get(Olt, ended.olt_id).state is OltState.UP  # type: ignore[union-attr]
+
+
+def test_a_stale_token_writes_nothing(session: Session) -> None:
+    execution = slot_taken(session)
+    work = started(execution, token=1)
+    assert work is not None
+    executions.lost([(execution.id, 1)], "killed", execution.scheduled_for + SECOND)
+    assert started(execution, token=2, worker="poller-2") is not None
+    with pytest.raises(StaleToken):
+        executions.finish(execution.id, 1, outcome(work, StepStatus.SUCCESS), execution.scheduled_for + 2 * SECOND)
+    assert fresh(session, execution).status is ExecutionStatus.RUNNING
+    assert session.scalars(select(ExecutionStep)).all() == []
+
+
+def test_a_lost_worker_interrupts_the_try_and_the_execution_waits_again(session: Session) -> None:
+    execution = slot_taken(session)
+    started(execution)
+    tickets = executions.lost([(execution.id, 1)], "killed", execution.scheduled_for + SECOND)
+    assert [(ticket.execution_id, ticket.attempt) for ticket in tickets] == [(execution.id, 2)]
+    assert fresh(session, execution).status is ExecutionStatus.PENDING
+    attempt = session.scalars(select(ExecutionAttempt)).one()
+    assert (attempt.status, attempt.error_kind) == (AttemptStatus.INTERRUPTED, ErrorKind.WORKER_LOST)
+
+
+def test_three_lost_workers_end_the_execution_as_poison(session: Session) -> None:
+    execution = slot_taken(session)
+    for token in (1, 2, 3):
+        assert started(execution, token=token) is not None
+        executions.lost([(execution.id, token)], "killed", execution.scheduled_for + SECOND)
+    ended = fresh(session, execution)
+    assert (ended.status, ended.error_kind) == (ExecutionStatus.FAILED, ErrorKind.POISON)
+
+
+def test_a_device_that_fails_is_tried_again_after_the_retry_delay(session: Session) -> None:
+    execution = slot_taken(session)
+    for token in (1, 2, 3):
+        work = started(execution, token=token)
+        assert work is not None
+        executions.finish(execution.id, token, outcome(work, StepStatus.FAILED), execution.scheduled_for + SECOND)
+        waiting = fresh(session, execution)
+        if token < 3:
+            assert waiting.status is ExecutionStatus.PENDING
+            assert waiting.not_before == execution.scheduled_for + SECOND + timedelta(seconds=120)
+    assert (waiting.status, waiting.error_kind) == (ExecutionStatus.FAILED, ErrorKind.TIMEOUT)
+    assert session.get(Olt, waiting.olt_id).state is OltState.UNREACHABLE  # type: ignore[union-attr]
+
+
+def test_a_retry_is_never_planned_past_the_nodes_next_slot(session: Session) -> None:
+    execution = slot_taken(session, interval="60s", override_reason="test")
+    work = started(execution)
+    assert work is not None
+    executions.finish(execution.id, 1, outcome(work, StepStatus.FAILED), execution.scheduled_for + SECOND)
+    assert fresh(session, execution).status is ExecutionStatus.FAILED
+
+
+def test_the_next_slot_ends_an_execution_that_waits_for_its_retry(session: Session) -> None:
+    execution = slot_taken(session, interval="5m", retry_delay=200)
+    work = started(execution)
+    assert work is not None
+    executions.finish(execution.id, 1, outcome(work, StepStatus.FAILED), execution.scheduled_for + SECOND)
+    assert fresh(session, execution).status is ExecutionStatus.PENDING
+    tick(execution.scheduled_for + timedelta(minutes=5))
+    old, new = session.scalars(select(Execution).order_by(Execution.id).execution_options(populate_existing=True))
+    assert (old.status, new.status) == (ExecutionStatus.FAILED, ExecutionStatus.PENDING)
+
+
+def test_a_slot_that_finds_its_node_active_is_skipped_and_logged(session: Session) -> None:
+    execution = slot_taken(session)
+    tick(execution.scheduled_for + timedelta(minutes=15))
+    assert len(session.scalars(select(Execution)).all()) == 1
+    logged = session.scalars(select(CoordinatorLog).where(CoordinatorLog.reason.is_not(None))).one()
+    assert (logged.reason, logged.node_id) == ("still_active", execution.node_id)
+
+
+def test_a_partly_failed_chain_is_failed_and_says_how_far_it_came(session: Session) -> None:
+    master = make_node(make_olt(), max_retries=0)
+    make_chained(master)
+    tick(master.next_run_at)  # type: ignore[arg-type]
+    execution = session.scalars(select(Execution)).one()
+    work = started(execution)
+    assert work is not None
+    result = outcome(work, StepStatus.SUCCESS, StepStatus.FAILED, kind=ErrorKind.NO_SUCH_OBJECT)
+    executions.finish(execution.id, 1, result, execution.scheduled_for + SECOND)
+    ended = fresh(session, execution)
+    assert ended.status is ExecutionStatus.FAILED
+    assert ended.result is not None and (ended.result["completed_steps"], ended.result["steps"]) == (1, 2)
+
+
+def test_run_now_makes_one_manual_execution_and_leaves_the_clock_alone(session: Session, now: datetime) -> None:
+    node = make_node(make_olt())
+    before = node.next_run_at
+    execution_id, created = executions.run_now(node.id, ACTOR, now)
+    assert created and executions.run_now(node.id, ACTOR, now + SECOND) == (execution_id, False)
+    execution = session.get(Execution, execution_id)
+    assert execution is not None
+    assert (execution.trigger, execution.requested_by) == (Trigger.MANUAL, ACTOR)
+    assert session.get(WorkflowNode, node.id).next_run_at == before  # type: ignore[union-attr]
+
+
+def test_a_manual_run_that_fails_is_not_retried(session: Session, now: datetime) -> None:
+    node = make_node(make_olt())
+    execution_id, _ = executions.run_now(node.id, ACTOR, now)
+    work = executions.start(execution_id, 1, "poller-1", now, now + 15 * SECOND)
+    assert work is not None
+    assert executions.finish(execution_id, 1, outcome(work, StepStatus.FAILED), now) is ExecutionStatus.FAILED
+
+
+def test_run_now_of_a_chained_node_or_of_a_disabled_olt_is_refused(session: Session, now: datetime) -> None:
+    olt = make_olt()
+    master = make_node(olt)
+    chained = make_chained(master)
+    with pytest.raises(Invalid, match="chained"):
+        executions.run_now(chained.id, ACTOR, now)
+    olts.set_enabled(olt.id, False, ACTOR, now)
+    with pytest.raises(Invalid, match="disabled"):
+        executions.run_now(master.id, ACTOR, now)
+    with pytest.raises(NotFound):
+        executions.run_now(10**6, ACTOR, now)
+
+
+def test_disabling_a_node_interrupts_what_waits_at_once(session: Session, now: datetime) -> None:
+    execution = slot_taken(session)
+    workflows.set_node_enabled(execution.node_id, False, ACTOR, now)  # type: ignore[arg-type]
+    ended = fresh(session, execution)
+    assert (ended.status, ended.error_kind) == (ExecutionStatus.INTERRUPTED, ErrorKind.ABORTED)
+
+
+def test_an_execution_of_a_disabled_olt_is_not_started(session: Session, now: datetime) -> None:
+    execution = slot_taken(session)
+    olt = session.get(Olt, execution.olt_id)
+    assert olt is not None
+    olt.enabled = False
+    session.commit()
+    assert started(execution) is None
+    assert fresh(session, execution).status is ExecutionStatus.INTERRUPTED
+
+
+def test_a_fault_of_our_own_is_internal_and_not_retried(session: Session) -> None:
+    execution = slot_taken(session)
+    started(execution)
+    executions.fail_internal(execution.id, 1, "KeyError: 'x'", execution.scheduled_for + SECOND)
+    ended = fresh(session, execution)
+    assert (ended.status, ended.error_kind) == (ExecutionStatus.FAILED, ErrorKind.INTERNAL)

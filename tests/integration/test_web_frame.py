@@ -1,0 +1,638 @@
+"""The portal's frame and live pages over HTTP: access, sessions, headers, fragments, and what each page says."""
+
+import logging
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+from flask import Flask
+from sqlalchemy import event, select, update
+from werkzeug.routing import Rule
+
+from portal.domain.statuses import ExecutionStatus, OltState, Role, Trigger
+from portal.extensions import db, limiter, transaction
+from portal.models import AuditLog, Execution, Olt, Poller, SchedulerState, User, WorkflowNode
+from portal.web import access
+from tests.support import seed
+from tests.support.pages import Visitor, path_of, soup, text_of, title_of
+
+UNSAFE = {"POST", "PUT", "PATCH", "DELETE"}
+SAMPLES: dict[str, object] = {
+    "execution_id": 1,
+    "olt_id": 1,
+    "node_id": 1,
+    "onu_id": 1,
+    "credential_id": 1,
+    "probe_id": 1,
+}
+
+# What S5 asks for: ways to say "another host" that browsers understand.
+FOREIGN = (
+    "http://evil.example", "https://evil.example/olts/", "//evil.example", "///evil.example", "////evil.example/%2f..",
+    "/\\evil.example", "\\/evil.example", "\\\\evil.example", "/\t/evil.example", "/\n/evil.example", "/\r/evil.example",
+    "\t//evil.example", " //evil.example", "javascript:alert(1)", "JaVaScRiPt:alert(1)", "data:text/html,x", "vbscript:x",
+    "evil.example", "evil.example/path", "http:evil.example", "http:/evil.example", "http:///evil.example", "/ /evil.example",
+    "/\u2028/evil.example", "/\u3000/evil.example", "/\\/evil.example", "/..\\\\evil.example", "ftp://evil.example", "@evil.example",
+    "https:@evil.example", "/\x00/evil.example", "//evil.example@localhost", "",
+)  # fmt: skip
+
+
+@pytest.fixture(autouse=True)
+def fresh_limits(app: Flask) -> Iterator[None]:
+    """Login tries are counted per process; each test starts at none."""
+    with app.app_context():
+        limiter.reset()
+    yield
+
+
+@pytest.fixture
+def seeded(app: Flask) -> Flask:
+    """Two OLTs with a day of executions, at this moment."""
+    seed.seed(app, "few")
+    return app
+
+
+@pytest.fixture
+def people(app: Flask) -> Flask:
+    """Users only."""
+    with app.app_context():
+        seed.add_users(datetime.now(UTC))
+    return app
+
+
+def visitor(app: Flask, username: str = "viewer") -> Visitor:
+    made = Visitor(app)
+    assert made.login(username).status_code == 303
+    return made
+
+
+def english(app: Flask, username: str = "viewer") -> Visitor:
+    """As most tests want it: texts as they stand in the sources."""
+    made = visitor(app, username)
+    made.post("/language", language="en")
+    return made
+
+
+def url_of(app: Flask, rule: Rule) -> str:
+    with app.test_request_context():
+        return app.url_map.bind("localhost").build(
+            rule.endpoint,
+            {name: SAMPLES[name] for name in rule.arguments},
+            rule.methods and ("POST" if "GET" not in rule.methods else "GET"),
+        )
+
+
+def rules(app: Flask, *methods: str) -> list[Rule]:
+    return [
+        rule
+        for rule in app.url_map.iter_rules()
+        if set(methods) & (rule.methods or set()) and rule.endpoint != "static"
+    ]
+
+
+@contextmanager
+def written(app: Flask) -> Iterator[Any]:
+    with app.app_context(), transaction() as session:
+        yield session
+
+
+# ------------------------------------------------------------------------------------------------------------- access
+
+
+def test_every_endpoint_declares_who_may_call_it(app: Flask) -> None:
+    assert [name for name, role in access.declared(app).items() if role is None] == []
+
+
+def test_an_endpoint_that_declares_nothing_is_denied_to_the_administrator(people: Flask) -> None:
+    people.add_url_rule("/forgotten", "forgotten", lambda: "secret")
+    response = visitor(people, "admin").get("/forgotten")
+    assert (response.status_code, "secret" in response.text) == (403, False)
+
+
+def test_only_the_way_in_and_out_is_open_to_everybody(app: Flask) -> None:
+    public = {name for name, role in access.declared(app).items() if role == "public"}
+    assert public <= {
+        "static",
+        "auth.login",
+        "auth.enter",
+        "auth.logout",
+        "auth.language",
+        "health.live",
+        "health.ready",
+    }
+
+
+def test_each_page_sends_a_stranger_to_the_login_and_back(people: Flask) -> None:
+    for rule in (one for one in rules(people, "GET") if access.declared(people)[one.endpoint] != "public"):
+        path = url_of(people, rule)
+        response = people.test_client().get(path)
+        assert response.status_code == 302, path
+        assert path_of(response.location).startswith("/login"), path
+
+
+def test_a_fragment_of_a_dead_session_never_receives_the_login_page(people: Flask) -> None:
+    for rule in (one for one in rules(people, "GET") if access.declared(people)[one.endpoint] != "public"):
+        response = Visitor(people).fragment(url_of(people, rule), "some_live")
+        assert (response.status_code, response.text) == (401, "")
+        assert response.headers["HX-Redirect"].startswith("/login")
+
+
+def test_the_login_goes_back_to_the_page_that_held_the_fragment(people: Flask) -> None:
+    response = Visitor(people).fragment("/executions/?status=FAILED", "executions_live")
+    assert response.headers["HX-Redirect"] == "/login?next=/executions/?status%3DFAILED"
+
+
+@pytest.mark.parametrize("role", list(Role))
+def test_a_role_that_is_too_low_is_refused_on_each_route(seeded: Flask, role: Role) -> None:
+    ranks = [Role.VIEWER, Role.OPERATOR, Role.ADMIN]
+    person, declared = visitor(seeded, role.value), access.declared(seeded)
+    for rule in rules(seeded, "GET", "POST"):
+        needed = declared[rule.endpoint]
+        if not isinstance(needed, Role) or ranks.index(role) >= ranks.index(needed):
+            continue
+        path = url_of(seeded, rule)
+        answer = person.get(path) if "GET" in (rule.methods or ()) else person.post(path)
+        assert answer.status_code == 403, f"{role} {path}"
+
+
+def test_every_unsafe_request_without_a_token_is_refused(seeded: Flask) -> None:
+    person = visitor(seeded, "admin")
+    for rule in rules(seeded, *UNSAFE):
+        path = url_of(seeded, rule)
+        assert person.client.post(path, data={}).status_code == 400, path
+        assert person.client.post(path, data={}, headers={"HX-Request": "true"}).status_code == 400, path
+
+
+def test_the_token_in_the_header_that_htmx_sends_is_taken(people: Flask) -> None:
+    person = visitor(people)
+    answer = person.client.post(
+        "/language", data={"language": "en"}, headers={"X-CSRFToken": person.token, "HX-Request": "true"}
+    )
+    assert answer.status_code == 303
+
+
+@pytest.mark.parametrize("target", FOREIGN)
+def test_login_never_leaves_this_host(people: Flask, target: str) -> None:
+    answer = Visitor(people).login("viewer", next_path=target)
+    assert (answer.status_code, answer.location) == (303, "/")
+
+
+@pytest.mark.parametrize("target", ["/olts/", "/executions/?status=FAILED&olt=3", "/onus/?q=a%20b", "/a:b/@c"])
+def test_login_goes_on_to_the_page_that_was_asked_for(people: Flask, target: str) -> None:
+    assert Visitor(people).login("viewer", next_path=target).location == target
+
+
+# ----------------------------------------------------------------------------------------------------------- sessions
+
+
+def test_unknown_user_wrong_password_and_inactive_user_get_the_same_answer(people: Flask) -> None:
+    with written(people) as session:
+        session.execute(update(User).where(User.username == "operator").values(active=False))
+    answers = [Visitor(people).login(*pair) for pair in (("nobody", "x" * 12), ("viewer", "x" * 12), ("operator", ""))]
+    pages = {re.sub(r'value="[^"]*"|content="[^"]*"', "", answer.text) for answer in answers}
+    assert ([answer.status_code for answer in answers], len(pages)) == ([401] * 3, 1)
+
+
+def test_a_cookie_from_before_the_login_is_useless_after_it(people: Flask) -> None:
+    person = Visitor(people)
+    person.get("/login")
+    before = person.client.get_cookie("session")
+    person.login("viewer")
+    after = person.client.get_cookie("session")
+    assert before is not None
+    assert after is not None
+    assert before.value != after.value
+    stranger = people.test_client()
+    stranger.set_cookie("session", before.value)
+    assert stranger.get("/").status_code == 302
+
+
+def test_a_copied_cookie_is_useless_after_logout(people: Flask) -> None:
+    person = visitor(people)
+    copy = person.client.get_cookie("session")
+    assert copy is not None
+    thief = people.test_client()
+    thief.set_cookie("session", copy.value)
+    assert thief.get("/").status_code == 200
+    assert person.post("/logout").status_code == 303
+    thief.set_cookie("session", copy.value)
+    assert thief.get("/").status_code == 302
+
+
+def test_a_user_who_is_switched_off_is_out_at_once(people: Flask) -> None:
+    person = visitor(people)
+    with written(people) as session:
+        session.execute(update(User).where(User.username == "viewer").values(active=False))
+    assert person.get("/").status_code == 302
+
+
+def test_logout_by_get_does_nothing(people: Flask) -> None:
+    person = visitor(people)
+    assert person.get("/logout").status_code == 405
+    assert person.get("/").status_code == 200
+
+
+def test_the_eleventh_wrong_password_in_a_minute_is_not_even_looked_at(people: Flask) -> None:
+    person = Visitor(people)
+    codes = [person.login("viewer", f"wrong-password-{n}").status_code for n in range(11)]
+    assert codes == [401] * 10 + [429]
+    assert person.login("viewer").status_code == 429
+
+
+def test_successful_logins_use_up_no_tries(people: Flask) -> None:
+    assert {Visitor(people).login("viewer").status_code for _ in range(12)} == {303}
+
+
+def test_the_chosen_language_is_kept_for_the_next_login(people: Flask) -> None:
+    first = visitor(people)
+    assert first.post("/language", language="en", next="/queue/").location == "/queue/"
+    again = visitor(people)
+    assert soup(again.get("/")).html["lang"] == "en"  # type: ignore[index]
+    with people.app_context():
+        assert db.session.scalars(select(AuditLog.action).where(AuditLog.action == "user.language")).all() == [
+            "user.language"
+        ]
+
+
+def test_a_language_that_does_not_exist_changes_nothing(people: Flask) -> None:
+    person = visitor(people)
+    person.post("/language", language="xx")
+    assert soup(person.get("/")).html["lang"] == "es"  # type: ignore[index]
+
+
+# ------------------------------------------------------------------------------------------------- headers and markup
+
+
+def pages(app: Flask) -> list[str]:
+    return [url_of(app, rule) for rule in rules(app, "GET")]
+
+
+def test_every_answer_carries_the_security_headers(seeded: Flask) -> None:
+    person = visitor(seeded, "admin")
+    for path in [*pages(seeded), "/nowhere"]:
+        headers = person.get(path).headers
+        assert "script-src 'self';" in headers["Content-Security-Policy"], path
+        assert "unsafe" not in headers["Content-Security-Policy"], path
+        assert headers["X-Content-Type-Options"] == "nosniff", path
+        assert headers["Cache-Control"] == "no-store", path
+        assert "HX-Request" in headers["Vary"], path
+
+
+def test_no_page_has_inline_scripts_or_styles_or_reaches_for_another_host(seeded: Flask) -> None:
+    person = visitor(seeded, "admin")
+    for path in [*pages(seeded), "/login", "/nowhere"]:
+        tree = soup(person.get(path))
+        assert tree.select("script:not([src]), style, [style]") == [], path
+        assert [tag for tag in tree.find_all() if any(name.startswith(("on", "hx-on")) for name in tag.attrs)] == [], (
+            path
+        )
+        links = [tag.get("src") or tag.get("href") for tag in tree.select("script, link, img, use")]
+        assert [link for link in links if not str(link).startswith("/static/")] == [], path
+
+
+def test_every_file_of_the_frame_exists_and_may_be_kept_for_good(people: Flask) -> None:
+    person = Visitor(people)
+    tree = soup(person.get("/login"))
+    for tag in tree.select("script[src], link[rel=stylesheet], img"):
+        answer = person.client.get(str(tag.get("src") or tag.get("href")))
+        assert (answer.status_code, "immutable" in answer.headers["Cache-Control"]) == (200, True)
+
+
+def test_every_icon_that_pages_use_is_in_the_sprite(seeded: Flask) -> None:
+    person = visitor(seeded, "admin")
+    sprite = person.client.get("/static/vendor/tabler-icons/icons.svg").text
+    known = set(re.findall(r'id="([a-z0-9-]+)"', sprite))
+    used = {
+        str(tag["href"]).partition("#")[2] for path in pages(seeded) for tag in soup(person.get(path)).select("use")
+    }
+    assert used - known == set()
+
+
+def test_hostile_text_from_devices_is_shown_as_text(seeded: Flask) -> None:
+    evil = '"><img src=x onerror=alert(1)><script>alert(2)</script>'
+    with written(seeded) as session:
+        session.execute(update(Execution).values(node_name=evil, error_message=evil))
+        session.execute(update(Olt).where(Olt.id == 1).values(name=evil, paused_reason=evil))
+        session.execute(update(WorkflowNode).values(name=evil))
+    person = visitor(seeded, "admin")
+    for path in pages(seeded):
+        answer = person.get(path)
+        assert answer.status_code < 500, path
+        assert soup(answer).select("script:not([src]), [onerror], img[src=x]") == [], path
+
+
+# ---------------------------------------------------------------------------------------------------------- fragments
+
+LIVE = (
+    ("/", "dashboard_live"), ("/pulse", "pulse"), ("/executions/", "executions_live"), ("/pollers/", "pollers_live"),
+    ("/queue/", "queue_live"),
+)  # fmt: skip
+
+
+@pytest.mark.parametrize(("path", "target"), LIVE)
+def test_the_same_url_serves_the_page_and_its_fragment(seeded: Flask, path: str, target: str) -> None:
+    person = visitor(seeded)
+    whole, part = person.get(path), person.fragment(path, target)
+    assert whole.text.lstrip().startswith("<!doctype html>") or path == "/pulse"
+    root = soup(part).find(True)
+    assert (root and root.get("id"), "<html" in part.text) == (target, False)
+    assert root and root.get("hx-trigger", "").startswith("every ")  # type: ignore[union-attr]
+
+
+@pytest.mark.parametrize(("path", "target"), LIVE)
+def test_an_unchanged_fragment_is_answered_with_204(seeded: Flask, path: str, target: str) -> None:
+    person = visitor(seeded)
+    seed.keep_alive(seeded)
+    mark = person.fragment(path, target).headers["X-Digest"]
+    again = person.fragment(path, target, digest=mark)
+    assert (again.status_code, again.data) == (204, b"")
+
+
+def test_a_fragment_in_which_something_happened_is_sent(seeded: Flask) -> None:
+    person = visitor(seeded)
+    mark = person.fragment("/queue/", "queue_live").headers["X-Digest"]
+    with written(seeded) as session:
+        session.execute(
+            update(Execution).where(Execution.status == ExecutionStatus.PENDING).values(status=ExecutionStatus.SUCCESS)
+        )
+    assert person.fragment("/queue/", "queue_live", digest=mark).status_code == 200
+
+
+def test_an_htmx_request_for_an_unknown_element_gets_the_whole_page(seeded: Flask) -> None:
+    assert "<html" in visitor(seeded).fragment("/queue/", "something_else").text
+
+
+def test_an_execution_stops_asking_once_it_has_ended(seeded: Flask) -> None:
+    person = visitor(seeded)
+    with seeded.app_context():
+        running = db.session.scalar(select(Execution.id).where(Execution.status == ExecutionStatus.RUNNING))
+    path = f"/executions/{running}"
+    assert "hx-trigger" in person.fragment(path, "execution_live").text
+    with written(seeded) as session:
+        session.execute(update(Execution).where(Execution.id == running).values(status=ExecutionStatus.SUCCESS))
+    assert "hx-trigger" not in person.fragment(path, "execution_live").text
+
+
+def test_only_the_first_page_of_executions_is_live(seeded: Flask) -> None:
+    person = visitor(seeded)
+    older = soup(person.get("/executions/")).select_one("a[rel=next]")
+    assert older is None  # 42 rows fit on one page
+    with written(seeded) as session:
+        for n in range(30):
+            session.add(
+                Execution(node_name="x", olt_id=1, device_key="d", status=ExecutionStatus.SUCCESS, priority=1,
+                          trigger=Trigger.SCHEDULE, scheduled_for=datetime(2026, 1, 1, tzinfo=UTC) + timedelta(seconds=n))
+            )  # fmt: skip
+    link = soup(person.get("/executions/")).select_one("a[rel=next]")
+    assert link is not None
+    second = person.get(str(link["href"]))
+    assert "hx-trigger" not in str(soup(second).select_one("#executions_live"))
+    assert len(soup(second).select("tbody tr")) == 22
+
+
+# --------------------------------------------------------------------------------------------------------- what is said
+
+
+def test_the_start_page_says_how_many_olts_respond(seeded: Flask) -> None:
+    person = english(seeded)
+    assert title_of(person.get("/")) == "2 OLTs respond, 0 unreachable"
+    with written(seeded) as session:
+        session.execute(update(Olt).where(Olt.id == 1).values(state=OltState.UNREACHABLE))
+    assert title_of(person.get("/")) == "1 OLT responds, 1 unreachable"
+
+
+def test_the_start_page_says_it_in_spanish(seeded: Flask) -> None:
+    assert title_of(visitor(seeded).get("/")) == "2 OLTs responden, 0 inalcanzables"
+
+
+def test_the_first_use_explains_what_to_do(people: Flask) -> None:
+    answer = english(people, "operator").get("/")
+    assert title_of(answer) == "No OLT yet"
+    assert "Start by adding the first OLT" in text_of(answer)
+
+
+def test_the_strip_is_calm_while_the_scheduler_ticks(seeded: Flask) -> None:
+    seed.keep_alive(seeded)
+    strip = soup(english(seeded).get("/pulse"))
+    assert "Scheduler alive" in " ".join(strip.get_text(" ").split())
+    assert strip.select(".fx-red") == []
+
+
+def test_the_strip_turns_red_when_the_scheduler_is_silent_for_five_seconds(seeded: Flask) -> None:
+    with written(seeded) as session:
+        session.execute(update(SchedulerState).values(last_tick_at=datetime.now(UTC) - timedelta(seconds=6)))
+    strip = soup(english(seeded).get("/pulse"))
+    assert "Scheduler silent since" in " ".join(strip.select_one("a.fx-red").get_text(" ").split())  # type: ignore[union-attr]
+
+
+def test_a_poller_unseen_for_half_a_minute_has_no_sign_and_does_not_count(seeded: Flask) -> None:
+    seed.keep_alive(seeded)
+    with written(seeded) as session:
+        session.execute(
+            update(Poller).where(Poller.poller_id == 3).values(seen_at=datetime.now(UTC) - timedelta(seconds=31))
+        )
+    answer = english(seeded).get("/pollers/")
+    assert title_of(answer) == "1 of 2 pollers busy"
+    assert "No sign" in text_of(answer)
+
+
+def test_a_saturated_pool_says_what_to_do(seeded: Flask) -> None:
+    seed.keep_alive(seeded)
+    with written(seeded) as session:
+        session.execute(update(Poller).values(busy_last_minute=46.0))  # 77 %
+    answer = english(seeded).get("/pollers/")
+    assert title_of(answer) == "The pool is saturated: 1 of 3 busy"
+    assert "Raise POLLERS" in text_of(answer)
+
+
+def test_executions_are_filtered_by_what_the_url_says(seeded: Flask) -> None:
+    person = english(seeded)
+    rows = soup(person.get("/executions/?status=RUNNING")).select("tbody tr")
+    assert len(rows) == 1
+    assert "Running" in rows[0].get_text()
+    assert soup(person.get("/executions/?status=RUNNING&olt=2")).select("tbody tr") == []
+    assert "Result: Running" in text_of(person.get("/executions/?status=RUNNING"))
+
+
+@pytest.mark.parametrize(
+    "query",
+    ["status=nonsense", "olt=abc", "before=%00", "before=WzAsICJ4Il0", "trigger=1'--", "olt=99999999999999999999"],
+)
+def test_nonsense_in_the_url_is_no_error(seeded: Flask, query: str) -> None:
+    assert visitor(seeded).get(f"/executions/?{query}").status_code == 200
+
+
+def test_an_execution_shows_its_tries_and_why_steps_were_skipped(seeded: Flask) -> None:
+    with seeded.app_context():
+        failed = db.session.scalars(
+            select(Execution.id)
+            .join(WorkflowNode, WorkflowNode.id == Execution.node_id)
+            .where(Execution.status == ExecutionStatus.FAILED, WorkflowNode.key == "rx")
+        ).first()
+    text = text_of(english(seeded).get(f"/executions/{failed}"))
+    for words in ("The OLT did not answer in time", "Try 2", "Try 1", "Skipped", "An earlier step timed out"):
+        assert words in text
+
+
+def test_an_operator_runs_a_node_again_and_a_viewer_is_not_offered_it(seeded: Flask) -> None:
+    with seeded.app_context():
+        ended = db.session.scalars(select(Execution.id).where(Execution.status == ExecutionStatus.SUCCESS)).first()
+    assert "Run again" not in text_of(english(seeded).get(f"/executions/{ended}"))
+    assert "Run again" in text_of(english(seeded, "operator").get(f"/executions/{ended}"))
+
+
+# --------------------------------------------------------------------------------------------------------------- queue
+
+
+def queue_text(app: Flask) -> str:
+    return text_of(english(app).get("/queue/"))
+
+
+@pytest.fixture
+def one_waiting(seeded: Flask) -> Flask:
+    """OLT 2 has one composite waiting and nothing running; pollers are alive."""
+    seed.keep_alive(seeded)
+    with written(seeded) as session:
+        session.execute(
+            update(Execution).where(Execution.status == ExecutionStatus.PENDING).values(status=ExecutionStatus.SUCCESS)
+        )
+        node = session.scalars(
+            select(WorkflowNode).where(WorkflowNode.key == "rx", WorkflowNode.workflow_id == 2)
+        ).one()
+        due = datetime.now(UTC) - timedelta(seconds=30)
+        session.add(
+            Execution(
+                node_id=node.id,
+                node_name="Power",
+                olt_id=2,
+                device_key="b",
+                priority=40,
+                scheduled_for=due,
+                queued_at=due,
+            )
+        )
+    return seeded
+
+
+def change(app: Flask, **values: object) -> None:
+    with written(app) as session:
+        session.execute(update(Execution).where(Execution.node_name == "Power").values(**values))
+
+
+def test_a_composite_that_could_start_is_next(one_waiting: Flask) -> None:
+    assert "Next to be taken" in queue_text(one_waiting)
+
+
+def test_a_composite_waits_for_the_one_that_has_its_olt(one_waiting: Flask) -> None:
+    with written(one_waiting) as session:
+        session.execute(update(Execution).where(Execution.status == ExecutionStatus.RUNNING).values(olt_id=2))
+    assert "The OLT is busy with Potencia RX since" in queue_text(one_waiting)
+
+
+def test_a_composite_waits_for_its_next_try(one_waiting: Flask) -> None:
+    change(one_waiting, attempt=1, not_before=datetime.now(UTC) + timedelta(seconds=90))
+    assert "Try 1 failed; tried again in 1 min" in queue_text(one_waiting)
+
+
+def test_a_composite_waits_for_a_free_poller(one_waiting: Flask) -> None:
+    with written(one_waiting) as session:
+        session.execute(update(Poller).values(status="BUSY"))
+    assert "Waits for a free poller: 3 of 3 busy" in queue_text(one_waiting)
+
+
+def test_a_composite_waits_because_no_poller_runs(one_waiting: Flask) -> None:
+    with written(one_waiting) as session:
+        session.execute(update(Poller).values(seen_at=datetime.now(UTC) - timedelta(minutes=2)))
+    assert "What waits here will not start until the pollers are started." in queue_text(one_waiting)
+
+
+def test_a_composite_goes_behind_the_more_urgent_one_of_its_olt(one_waiting: Flask) -> None:
+    with written(one_waiting) as session:
+        node = session.scalars(
+            select(WorkflowNode).where(WorkflowNode.key == "discovery", WorkflowNode.workflow_id == 2)
+        ).one()
+        due = datetime.now(UTC) - timedelta(seconds=5)
+        session.add(
+            Execution(
+                node_id=node.id,
+                node_name="Urgent",
+                olt_id=2,
+                device_key="b",
+                priority=90,
+                scheduled_for=due,
+                queued_at=due,
+            )
+        )
+    text = queue_text(one_waiting)
+    assert "Behind Urgent on the same OLT" in text
+    assert "Behind Power" not in text
+
+
+def test_a_composite_that_no_queue_has_yet_says_so(one_waiting: Flask) -> None:
+    change(one_waiting, queued_at=None)
+    assert "Not handed to the queue yet" in queue_text(one_waiting)
+
+
+def test_an_empty_queue_is_good_news(one_waiting: Flask) -> None:
+    change(one_waiting, status=ExecutionStatus.SUCCESS)
+    assert "The queue is empty" in queue_text(one_waiting)
+
+
+# --------------------------------------------------------------------------------------------------------------- errors
+
+
+def test_a_page_that_does_not_exist_says_so_inside_the_frame(people: Flask) -> None:
+    answer = english(people).get("/nowhere")
+    assert (answer.status_code, title_of(answer)) == (404, "There is nothing here")
+    assert soup(answer).select_one(".fx-rail") is not None
+
+
+def test_a_stranger_at_a_page_that_does_not_exist_sees_no_frame(people: Flask) -> None:
+    answer = people.test_client().get("/nowhere")
+    assert (answer.status_code, soup(answer).select_one(".fx-rail")) == (404, None)
+
+
+def test_a_crash_shows_a_reference_that_stands_in_the_log(people: Flask, caplog: pytest.LogCaptureFixture) -> None:
+    def explode() -> str:
+        raise RuntimeError("password=hunter2")
+
+    people.add_url_rule("/explode", "explode", access.public(explode))
+    with caplog.at_level(logging.ERROR):
+        answer = people.test_client().get("/explode", headers={"Accept-Language": "en"})
+    reference = re.search(r"Reference ([0-9a-f]{8})", text_of(answer))
+    assert (answer.status_code, "hunter2" in answer.text) == (500, False)
+    assert reference is not None
+    assert f"reference={reference[1]}" in caplog.text
+
+
+def test_an_expired_form_says_that_nothing_was_saved(people: Flask) -> None:
+    answer = english(people).client.post("/language", data={"language": "en", "csrf_token": "old"})
+    assert (answer.status_code, title_of(answer)) == (400, "The form had expired")
+
+
+# -------------------------------------------------------------------------------------------------------------- budgets
+
+
+def statements(app: Flask, person: Visitor, path: str) -> int:
+    seen: list[str] = []
+    with app.app_context():
+        engine = db.engine
+    listener = lambda _c, _cur, statement, *_: seen.append(statement)  # noqa: E731
+    event.listen(engine, "before_cursor_execute", listener)
+    person.get(path)
+    event.remove(engine, "before_cursor_execute", listener)
+    return len([one for one in seen if not one.startswith(("BEGIN", "SELECT 1"))])
+
+
+@pytest.mark.parametrize(
+    ("path", "budget"), [("/", 18), ("/executions/", 8), ("/pollers/", 10), ("/queue/", 11), ("/pulse", 6)]
+)
+def test_a_page_costs_the_same_number_of_statements_whatever_it_shows(
+    app: Flask, path: str, budget: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(seed.SIZES, "some", seed.Size(olts=12, executions=120, onus=4, pollers=6, busy=4, pending=10))
+    seed.seed(app, "some")
+    assert statements(app, visitor(app), path) <= budget

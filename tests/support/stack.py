@@ -1,0 +1,129 @@
+"""The product's own processes on a private Redis and database: for tests and benchmarks that need the real thing."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from tests.support.redis_server import RedisServer, redis_server
+
+ROOT = Path(__file__).resolve().parents[2]
+ENTRIES = {
+    "scheduler": ("scheduler", "run"),
+    "pollers": ("work",),
+    "maintenance": ("maintenance",),
+    "probes": ("maintenance", "--queue", "probes"),
+}
+
+
+class StackError(RuntimeError):
+    """Something did not come up or did not happen in time; the message carries the logs' ends."""
+
+
+@dataclass
+class Stack:
+    """Processes by name, with their logs under `folder`."""
+
+    folder: Path
+    redis: RedisServer
+    environment: dict[str, str]
+    processes: dict[str, subprocess.Popen[bytes]] = field(default_factory=dict)
+
+    def start(self, name: str, *arguments: str) -> subprocess.Popen[bytes]:
+        """Start `flask …` as process `name`; it dies with this one."""
+        command = ["setpriv", "--pdeathsig", "KILL", "--", sys.executable, "-m", "flask", "--app", "app"]
+        with (self.folder / f"{name}.log").open("ab") as log:
+            process = subprocess.Popen(
+                [*command, *(arguments or ENTRIES[name])], cwd=ROOT, env=self.environment, stdout=log, stderr=log
+            )
+        self.processes[name] = process
+        return process
+
+    def run(self, *arguments: str) -> str:
+        """Run `flask …` to its end; its output."""
+        done = subprocess.run(
+            [sys.executable, "-m", "flask", "--app", "app", *arguments],
+            cwd=ROOT, env=self.environment, capture_output=True, text=True, timeout=120, check=False,
+        )  # fmt: skip
+        if done.returncode:
+            raise StackError(f"flask {' '.join(arguments)} ended with {done.returncode}:\n{done.stdout}{done.stderr}")
+        return done.stdout
+
+    def stop(self, name: str, number: signal.Signals = signal.SIGTERM, timeout: float = 30) -> None:
+        """End a process and wait for it."""
+        process = self.processes.pop(name)
+        process.send_signal(number)
+        try:
+            process.wait(timeout)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+            raise StackError(f"{name} did not end in {timeout} s\n{self.log_tail(name)}") from None
+
+    def kill_tree(self, name: str) -> None:
+        """SIGKILL a process and all below it at once, as when its host goes away."""
+        process = self.processes.pop(name)
+        doomed = [process.pid, *_descendants(process.pid)]
+        for pid in doomed:  # frozen first, so that no parent can react to the death of a child
+            os.kill(pid, signal.SIGSTOP)
+        for pid in doomed:
+            os.kill(pid, signal.SIGKILL)
+        process.wait()
+
+    def log(self, name: str) -> str:
+        """All that the process has logged."""
+        path = self.folder / f"{name}.log"
+        return path.read_text(errors="replace") if path.exists() else ""
+
+    def log_tail(self, name: str, lines: int = 25) -> str:
+        """The end of its log."""
+        return f"--- {name}\n" + "\n".join(self.log(name).splitlines()[-lines:])
+
+    def wait_until(self, true: Callable[[], object], what: str, timeout: float = 60) -> None:
+        """Poll until `true()`; StackError with all logs' ends after `timeout` seconds."""
+        deadline = time.monotonic() + timeout
+        while not true():
+            if time.monotonic() > deadline:
+                logs = "\n".join(self.log_tail(name) for name in self.processes)
+                raise StackError(f"not within {timeout} s: {what}\n{logs}")
+            time.sleep(0.05)
+
+
+@contextmanager
+def stack(folder: Path, database_url: str = "", **settings: object) -> Iterator[Stack]:
+    """A Redis and an environment; nothing else is started yet. `settings` are those of config.py, in lower case."""
+    instance = folder / "instance"
+    instance.mkdir(exist_ok=True)
+    with ExitStack() as exits:
+        server = exits.enter_context(redis_server(appendonly=True))
+        environment = os.environ | {
+            "INSTANCE": str(instance),
+            "DATABASE_URL": database_url or f"sqlite:///{instance / 'facho.db'}",
+            "REDIS_URL": server.url,
+            "PYTHONUNBUFFERED": "1",
+            **{name.upper(): str(value) for name, value in settings.items()},
+        }
+        running = Stack(folder, server, environment)
+        exits.callback(_end_all, running)
+        yield running
+
+
+def _descendants(pid: int) -> list[int]:
+    children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+    return [below for child in map(int, children) for below in (child, *_descendants(child))]
+
+
+def _end_all(running: Stack) -> None:
+    for process in running.processes.values():
+        process.terminate()
+    for process in running.processes.values():
+        try:
+            process.wait(10)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()

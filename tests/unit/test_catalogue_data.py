@@ -1,0 +1,232 @@
+"""The catalogue: what we ship is sound, and a wrong document is refused with its place and the remedy."""
+
+import copy
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from ruamel.yaml import YAML
+
+from portal.domain import oid_text
+from portal.domain.catalogue_data import SECRET_COLUMNS, BrandData, CatalogueError, OidData, Shape, is_secret, parse
+from portal.domain.readings import ValueType
+from portal.domain.statuses import NodeKind
+
+CATALOGUE = Path(__file__).parents[2] / "portal" / "catalogue"
+WALKS = Path(__file__).parents[3] / "shared" / "olt" / "walks"
+FILES = sorted(CATALOGUE.glob("*.yaml"))
+C6XX = ("C600", "C610", "C620")
+
+
+def load(path: Path) -> BrandData:
+    return parse(YAML(typ="safe").load(path), path.name)
+
+
+SHIPPED = {data.key: data for data in map(load, FILES)}
+ROWS = [(data, row) for data in SHIPPED.values() for row in data.oids]
+
+
+def oid(brand: str, name: str, models: tuple[str, ...] = ()) -> OidData:
+    return next(row for row in SHIPPED[brand].oids if (row.name, row.models) == (name, models))
+
+
+def test_huawei_zte_and_the_generic_columns_are_shipped() -> None:
+    assert {"huawei", "zte", "generic"} <= set(SHIPPED)
+    assert all(path.stem == load(path).key for path in FILES)
+
+
+@pytest.mark.parametrize(
+    ("data", "row"), ROWS, ids=[f"{data.key}.{row.name}{'+' if row.models else ''}" for data, row in ROWS]
+)
+def test_every_shipped_row_can_be_used(data: BrandData, row: OidData) -> None:
+    assert oid_text.normalise(row.oid) == row.oid
+    formulas = {item.name: item.build() for item in data.formulas}
+    assert not row.formula or row.formula in formulas
+    spec = row.value_spec(data.state_maps_by_name)
+    assert spec.type is row.type
+    assert bool(spec.states) is (row.type is ValueType.STATE)
+    assert not is_secret(row.oid)
+    assert row.source
+    assert row.shape is not Shape.ONU or row.formula, "an ONU's position comes from its index"
+    if spec.unit == "dBm":
+        assert (spec.minimum, spec.maximum) == (-50, 10)
+        assert row.safe_interval == (3600 if data.key == "zte" else 300)
+
+
+@pytest.mark.parametrize("data", SHIPPED.values(), ids=SHIPPED)
+def test_names_are_unique_for_each_model(data: BrandData) -> None:
+    keys = [(row.name, model) for row in data.oids for model in row.models or ("",)]
+    assert len(keys) == len(set(keys))
+    assert len({(row.name, row.variant) for row in data.oids}) == len(data.oids)
+
+
+@pytest.mark.parametrize(("brand", "models"), [("huawei", ()), ("zte", ()), ("zte", C6XX)])
+@pytest.mark.parametrize(
+    "name",
+    "onu_state onu_serial onu_description onu_rx_power onu_olt_rx_power onu_tx_power onu_temperature onu_distance "
+    "onu_model last_down_cause if_name".split(),
+)
+def test_the_columns_that_templates_rely_on_exist(brand: str, models: tuple[str, ...], name: str) -> None:
+    row = oid(brand, name, models)
+    assert row.kind is {"onu_state": NodeKind.DISCOVERY, "if_name": NodeKind.TABLE}.get(name, NodeKind.GET)
+
+
+def test_generic_scalars_and_tables_have_their_shapes() -> None:
+    for name in ("sys_descr", "sys_object_id", "sys_up_time", "sys_name"):
+        assert (oid("generic", name).shape, oid("generic", name).kind) == (Shape.SCALAR, NodeKind.GET)
+    for name in ("if_name", "if_descr", "if_alias", "if_admin_status", "if_oper_status"):
+        assert (oid("generic", name).shape, oid("generic", name).kind) == (Shape.PORT, NodeKind.TABLE)
+
+
+def test_zte_optics_name_the_pon_port_after_the_onu() -> None:
+    for models in ((), C6XX):
+        assert oid("zte", "onu_rx_power", models).index_suffix == ".1"
+        assert oid("zte", "onu_olt_rx_power", models).index_suffix == ""
+    assert oid("zte", "onu_distance").oid == "1.3.6.1.4.1.3902.1012.3.11.4.1.2"
+
+
+def test_no_column_of_one_zte_tree_is_given_to_the_other() -> None:
+    for row in SHIPPED["zte"].oids:
+        assert oid_text.is_under(row.oid, "1.3.6.1.4.1.3902.1082") is bool(row.models and row.name != "if_name")
+
+
+def test_the_recorded_c320_answers_the_distance_column() -> None:
+    path = WALKS / "zxa10_c320.snmprec"
+    if not path.exists():
+        pytest.skip("recorded walk zxa10_c320.snmprec absent")
+    row = oid("zte", "onu_distance")
+    formula = next(item.build() for item in SHIPPED["zte"].formulas if item.name == row.formula)
+    oids = [line.split("|", 1)[0] for line in path.read_text(encoding="utf-8", errors="replace").splitlines()]
+    keys = [oid_text.index_of(item, row.oid) for item in oids if oid_text.is_under(item, row.oid)]
+    assert len(keys) == 125
+    assert all(formula.decode(key) for key in keys)
+
+
+@pytest.mark.parametrize(
+    ("object_id", "descr", "model"),
+    [
+        ("1.3.6.1.4.1.2011.2.123", "Huawei Integrated Access Software", ("huawei", "MA5603T")),
+        ("1.3.6.1.4.1.2011.2.999", "Huawei Integrated Access Software", ("huawei", "MA5800")),
+        ("1.3.6.1.4.1.2011.2.185", "Huawei Integrated Access Software", ("huawei", "MDU")),
+        ("1.3.6.1.4.1.2011.2.1234", "Huawei router", None),
+        ("1.3.6.1.4.1.3902.1082.1001.320.2.1", "C320 Version V2.1.0", ("zte", "C320")),
+        ("1.3.6.1.4.1.3902.1082.1001.620.1.1", "", ("zte", "C620")),
+        ("1.3.6.1.4.1.9", "", None),
+    ],
+)
+def test_a_probe_is_matched_to_the_model_it_fits_best(
+    object_id: str, descr: str, model: tuple[str, str] | None
+) -> None:
+    fits = {(data.key, item.key): item.fit(object_id, descr) for data in SHIPPED.values() for item in data.models}
+    best = max(fits, key=lambda key: fits[key])
+    assert (best if fits[best] else None) == model
+
+
+def test_secret_columns_their_instances_and_their_tables_are_known() -> None:
+    for column in SECRET_COLUMNS:
+        assert is_secret(column)
+        assert is_secret(f"{column}.4194312448.2")
+        assert is_secret(column.rpartition(".")[0])
+    assert not is_secret("1.3.6.1.4.1.2011.6.128.1.1.2.43.1.40")
+
+
+MINIMAL: dict[str, Any] = {
+    "brand": {"key": "acme", "name": "Acme"},
+    "models": [{"key": "X1", "name": "X 1", "match": {"sysobjectid": [".1.3.6.1.4.1.99999.1"]}}],
+    "formulas": [{"name": "acme", "kind": "linear", "fields": {"port": {"part": 1}, "onu": {"part": 2}}}],
+    "state_maps": [{"name": "run", "states": {"1": {"label": "on", "online": True}, 2: {"label": "off"}}}],
+    "oids": [
+        {
+            "name": "onu_state",
+            "oid": "1.3.6.1.4.1.99999.2",
+            "shape": "onu",
+            "kind": "discovery",
+            "type": "state",
+            "states": "run",
+            "formula": "acme",
+            "source": "ACME-MIB",
+        },
+        {
+            "name": "onu_rx_power",
+            "models": ["X1"],
+            "oid": "1.3.6.1.4.1.99999.3",
+            "shape": "onu",
+            "type": "number",
+            "scale": 0.01,
+            "source": "ACME-MIB",
+        },
+    ],
+}
+
+
+def test_a_small_document_becomes_rows() -> None:
+    data = parse(MINIMAL, "acme.yaml")
+    assert data.models[0].match() == {"sysobjectid": ["1.3.6.1.4.1.99999.1"], "sysdescr": ""}
+    assert data.formulas[0].definition == {"fields": {"port": {"part": 1}, "onu": {"part": 2}}}
+    assert data.state_maps[0].as_json()["2"] == {"label": "off", "online": None}
+    assert [(row.name, row.variant, row.kind) for row in data.oids] == [
+        ("onu_state", "", NodeKind.DISCOVERY),
+        ("onu_rx_power", "X1", NodeKind.GET),
+    ]
+    assert data.oids[0].value_spec(data.state_maps_by_name).states[1].online is True
+
+
+Edit = Callable[[dict[str, Any]], Any]
+
+
+def put(row: int, **given: Any) -> Edit:
+    return lambda document: document["oids"][row].update(given)
+
+
+@pytest.mark.parametrize(
+    ("edit", "said"),
+    [
+        (lambda d: d.pop("brand"), "acme.yaml: brand: must be a mapping"),
+        (lambda d: d.update(oid=[]), "acme.yaml: 'oid' is unknown, use brand, models"),
+        (lambda d: d["brand"].update(key="Acme!"), "acme.yaml: brand: key 'Acme!' must be lower-case"),
+        (lambda d: d.update(oids={}), "acme.yaml: oids must be a list"),
+        (lambda d: d["oids"].append("x"), "acme.yaml: oids 3: must be a mapping"),
+        (lambda d: d["models"].append({"key": "X1", "name": "again"}), "models: X1 is there twice"),
+        (lambda d: d["models"][0].update(match={"sysdescr": "("}), "sysdescr is no regular expression"),
+        (lambda d: d["models"][0].update(match={"sysobjectid": [1.3]}), "sysobjectid must be text"),
+        (lambda d: d["formulas"][0].update(kind="cubic"), "formulas 1 (acme): formula acme: kind 'cubic' is unknown"),
+        (lambda d: d["formulas"][0].update(base=-1), "formula acme: definition: base -1 is outside"),
+        (lambda d: d["formulas"].append(d["formulas"][0]), "formulas: acme is there twice"),
+        (lambda d: d["state_maps"][0].update(states={}), "state_maps 1 (run): states must map"),
+        (lambda d: d["state_maps"][0]["states"].update(x={"label": "?"}), "state 'x' must be a whole number"),
+        (lambda d: d["state_maps"][0]["states"][2].update(online="yes"), "state 2: online must be true or false"),
+        (lambda d: d["oids"][0].pop("oid"), "acme.yaml: oids 1 (onu_state): oid must be text"),
+        (lambda d: d["oids"][0].pop("source"), "source is missing"),
+        (put(0, oid="1.3.x"), "acme.yaml: oids 1 (onu_state): OID '1.3.x': write numbers"),
+        (put(0, oid=SECRET_COLUMNS[0]), "oid is a password column"),
+        (put(0, scal=1), "oids 1 (onu_state): 'scal' is unknown, use name, models, oid"),
+        (put(0, shape="card"), "shape is 'card', use one of onu, port, scalar"),
+        (put(0, kind="poll"), "kind is 'poll', use one of discovery"),
+        (put(0, states="runs"), "state map 'runs' is not in this file"),
+        (put(0, states=""), "states names a state map"),
+        (put(0, formula="other"), "oids (onu_state): formula 'other' is not in this file"),
+        (put(1, states="run"), "states names a state map"),
+        (put(1, models=["X9"]), "model 'X9' is not in this file"),
+        (put(1, name="onu_state", models=[]), "oids: onu_state for all is there twice"),
+        (put(1, type="float"), "type is 'float', use one of number, text"),
+        (put(1, scale="0.01"), "scale must be a number"),
+        (put(1, scale=0), "scale must not be 0"),
+        (put(1, scale=float("nan")), "scale must be a number"),
+        (put(1, minimum=5, maximum=1), "minimum is above maximum"),
+        (put(1, sentinels=[1.5]), "sentinels must be a whole number"),
+        (put(1, sentinels=65535), "sentinels must be a list"),
+        (put(1, index_suffix="1"), "index_suffix is for shape onu and looks like"),
+        (put(1, safe_interval=0), "safe_interval must be a whole number from 1"),
+        (put(1, confidence="sure"), "confidence is 'sure'"),
+        (put(1, shape="scalar"), "a scalar's oid ends in .0"),
+        (put(1, description="x" * 256), "description is longer than 255"),
+    ],
+)
+def test_a_wrong_document_is_refused_with_place_and_remedy(edit: Edit, said: str) -> None:
+    document = copy.deepcopy(MINIMAL)
+    edit(document)
+    with pytest.raises(CatalogueError, match=re.escape(said)) as caught:
+        parse(document, "acme.yaml")
+    assert str(caught.value).startswith("acme.yaml")

@@ -1,0 +1,251 @@
+"""One composite, many steps, one session: what is run, what is skipped and why, which readings are kept."""
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from jobs import poller
+from jobs.snmp.errors import SnmpAuthError, SnmpUnreachable
+from jobs.snmp.fake import FakeSession, Faults, fake_factory
+from jobs.snmp.getting import PROBE_OID
+from portal.domain.composite import CompositeResult, CompositeWork, ReadingSpec, SnmpTarget, StepWork
+from portal.domain.readings import ValueSpec, ValueType
+from portal.domain.statuses import ErrorKind, NodeKind, SkipReason, StepStatus
+
+TABLE = "1.3.6.1.4.1.2011.6"
+STATE = ReadingSpec("onu_state", f"{TABLE}.1", ValueSpec(ValueType.NUMBER))
+POWER = ReadingSpec("onu_rx_power", f"{TABLE}.2", ValueSpec(ValueType.NUMBER, scale=0.01), index_suffix=".1")
+NAME = ReadingSpec("onu_name", f"{TABLE}.3", ValueSpec(ValueType.TEXT))
+UNKNOWN = ReadingSpec("onu_age", f"{TABLE}.8", ValueSpec(ValueType.NUMBER))
+UPTIME = ReadingSpec("uptime", PROBE_OID, ValueSpec(ValueType.NUMBER), scalar=True)
+KEYS = tuple(f"4194304000.{onu}" for onu in (0, 1, 2, 5))
+START = datetime(2026, 11, 2, 10, 0, tzinfo=UTC)
+SECRET = "s3cret-community"  # noqa: S105  # planted, to be looked for
+
+
+class Gone(BaseException):
+    """Stands for a lost lease."""
+
+
+def olt(keys=KEYS, **settings) -> FakeSession:
+    rows: dict[str, int | bytes] = {PROBE_OID: 12345, f"{TABLE}.9.0": 0}
+    for place, key in enumerate(keys):
+        rows[f"{STATE.oid}.{key}"] = 1
+        rows[f"{POWER.oid}.{key}.1"] = -2000 - place
+        rows[f"{POWER.oid}.{key}.2"] = 7
+        rows[f"{NAME.oid}.{key}"] = f"CLI-{place}".encode()
+    return FakeSession(rows, columns=(STATE.oid, POWER.oid, NAME.oid), **settings)
+
+
+def step(kind: NodeKind, *specs: ReadingSpec, node_id: int = 1, **settings) -> StepWork:
+    return StepWork(node_id, f"node-{node_id}", kind, specs, **settings)
+
+
+DISCOVERY = step(NodeKind.DISCOVERY, STATE, node_id=1)
+GET_POWER = step(NodeKind.GET, POWER, node_id=2)
+GET_NAME = step(NodeKind.GET, NAME, node_id=3)
+
+
+def run(session, *steps: StepWork, keys=(), checkpoint=lambda: None, monotonic=lambda: 0.0) -> CompositeResult:
+    target = SnmpTarget("192.0.2.7", 161, "2c", community=SECRET)
+    opened = session if callable(session) else fake_factory(session)
+    ticks = iter(range(1000))
+    work = CompositeWork(1, 1, 1, target, steps, onu_keys=keys)
+    return poller.run(work, opened, checkpoint, lambda: START + timedelta(seconds=next(ticks)), monotonic)
+
+
+def indexes(result: CompositeResult, place: int) -> list[str]:
+    return [reading.index for reading in result.steps[place].columns[0].readings]
+
+
+def test_a_discovery_tells_the_gets_after_it_which_onus_to_ask_for():
+    session = olt()
+    result = run(session, DISCOVERY, GET_POWER, keys=("4194304000.77",))
+    assert result.succeeded
+    assert indexes(result, 0) == indexes(result, 1) == list(KEYS)
+    assert [reading.value for reading in result.steps[1].columns[0].readings] == [-20.0, -20.01, -20.02, -20.03]
+    assert session.requests[-1].oids == tuple(f"{POWER.oid}.{key}.1" for key in KEYS)
+
+
+def test_every_step_has_its_own_times_and_counts():
+    result = run(olt(), DISCOVERY, GET_POWER)
+    first, second = result.steps
+    assert (first.node_id, second.node_id) == (1, 2)
+    assert (first.pdus, first.rows, second.pdus, second.rows) == (1, 4, 1, 4)
+    assert START == first.started_at < first.finished_at < second.started_at < second.finished_at
+
+
+def test_a_get_without_a_discovery_asks_for_the_known_onus():
+    result = run(olt(), GET_NAME, keys=KEYS[:2])
+    assert indexes(result, 0) == list(KEYS[:2]) and result.steps[0].columns[0].complete
+
+
+def test_a_discovery_that_was_cut_short_adds_to_the_known_onus():
+    stuck = f"{STATE.oid}.{KEYS[1]}"
+    result = run(olt(faults=Faults(stuck_at=stuck)), DISCOVERY, GET_NAME, keys=KEYS[2:])
+    assert result.steps[0].error_kind is ErrorKind.NOT_INCREASING
+    assert not result.steps[0].columns[0].complete and indexes(result, 0) == list(KEYS[:2])
+    assert sorted(indexes(result, 1)) == sorted(KEYS)
+    assert result.steps[1].status is StepStatus.SUCCESS and not result.succeeded
+
+
+def test_a_get_with_no_onu_to_ask_for_is_skipped_and_does_not_fail_the_composite():
+    session = olt()
+    result = run(session, GET_POWER, step(NodeKind.GET, UPTIME, node_id=9))
+    assert result.steps[0].status is StepStatus.SKIPPED
+    assert result.steps[0].skip_reason is SkipReason.NO_ONUS
+    assert result.succeeded and result.steps[1].rows == 1
+
+
+def test_a_composite_with_nothing_to_ask_opens_no_session():
+    def refuse(target):
+        raise AssertionError("opened")
+
+    assert run(refuse, GET_POWER).succeeded
+
+
+def test_a_get_after_a_complete_discovery_of_nobody_succeeds_with_no_rows():
+    result = run(olt(keys=()), DISCOVERY, GET_POWER, keys=KEYS)
+    assert [item.status for item in result.steps] == [StepStatus.SUCCESS, StepStatus.SUCCESS]
+    assert result.steps[1].rows == 0 and result.steps[1].columns[0].complete
+
+
+def test_scalars_are_read_by_get_whatever_the_kind_of_the_step():
+    result = run(olt(), step(NodeKind.BULK, UPTIME, STATE, NAME))
+    by_metric = {column.spec.metric: column for column in result.steps[0].columns}
+    assert [reading.value for reading in by_metric["uptime"].readings] == [12345]
+    assert by_metric["uptime"].readings[0].index == "0"
+    assert len(by_metric["onu_state"].readings) == len(by_metric["onu_name"].readings) == 4
+
+
+def test_a_walk_strips_the_suffix_and_leaves_out_rows_with_another_one():
+    result = run(olt(), step(NodeKind.WALK, POWER))
+    assert indexes(result, 0) == list(KEYS)
+    assert all(reading.value < 0 for reading in result.steps[0].columns[0].readings)
+
+
+def test_an_onu_without_data_is_a_reading_without_value_not_a_failure():
+    result = run(olt(), GET_NAME, keys=(*KEYS, "4194304000.99"))
+    assert result.succeeded
+    last = result.steps[0].columns[0].readings[-1]
+    assert (last.index, last.value) == ("4194304000.99", None) and last.reason
+    assert result.steps[0].rows == 4
+
+
+@pytest.mark.parametrize("kind", [NodeKind.GET, NodeKind.WALK])
+def test_an_unsupported_column_fails_its_step_and_the_next_one_still_runs(kind):
+    result = run(olt(), step(kind, UNKNOWN), GET_NAME, keys=KEYS)
+    failed, after = result.steps
+    assert failed.error_kind is ErrorKind.NO_SUCH_OBJECT and not failed.columns[0].complete
+    assert UNKNOWN.oid in failed.error_message and "view" in failed.error_message
+    assert after.status is StepStatus.SUCCESS and result.first_failure is failed
+
+
+def test_an_unsupported_discovery_never_looks_like_an_empty_olt():
+    result = run(olt(), step(NodeKind.DISCOVERY, UNKNOWN), GET_NAME, keys=KEYS)
+    assert result.steps[0].status is StepStatus.FAILED
+    assert indexes(result, 1) == list(KEYS)
+
+
+def test_one_unsupported_column_leaves_the_others_readable():
+    result = run(olt(), step(NodeKind.GET, UNKNOWN, NAME), keys=KEYS)
+    bad, good = result.steps[0].columns
+    assert result.steps[0].error_kind is ErrorKind.NO_SUCH_OBJECT
+    assert bad.readings == () and len(good.readings) == 4 and good.complete
+
+
+def test_a_dead_olt_is_given_up_after_the_first_request_and_the_rest_is_skipped():
+    session = olt(faults=Faults(dead=True))
+    result = run(session, DISCOVERY, GET_POWER, GET_NAME, keys=KEYS)
+    assert len(session.requests) == 1 and not result.answered
+    assert result.steps[0].error_kind is ErrorKind.TIMEOUT
+    assert [item.skip_reason for item in result.steps[1:]] == [SkipReason.TIMED_OUT_EARLIER] * 2
+    assert result.steps[1].started_at is None
+
+
+def test_an_olt_that_dies_midway_keeps_the_readings_of_the_steps_before():
+    result = run(olt(faults=Faults(dies_after=2)), DISCOVERY, GET_POWER, GET_NAME, DISCOVERY)
+    assert [item.status for item in result.steps] == [
+        StepStatus.SUCCESS,
+        StepStatus.SUCCESS,
+        StepStatus.FAILED,
+        StepStatus.SKIPPED,
+    ]
+    assert result.answered and len(result.steps[1].columns[0].readings) == 4
+
+
+def test_stop_on_failure_ends_the_chain_with_its_own_reason():
+    result = run(olt(), step(NodeKind.WALK, UNKNOWN, stop_on_failure=True), GET_NAME, keys=KEYS)
+    assert result.steps[1].skip_reason is SkipReason.STOPPED_ON_FAILURE
+
+
+def test_one_guilty_instance_does_not_fail_a_get_but_is_named():
+    guilty = f"{NAME.oid}.{KEYS[2]}"
+    result = run(olt(faults=Faults(guilty=frozenset({guilty}))), GET_NAME, keys=KEYS)
+    (item,) = result.steps
+    assert item.status is StepStatus.SUCCESS and not item.columns[0].complete
+    assert len(item.columns[0].readings) == 3 and guilty in item.error_message
+
+
+def test_a_get_whose_every_instance_failed_is_failed():
+    everything = frozenset(f"{NAME.oid}.{key}" for key in KEYS)
+    result = run(olt(faults=Faults(generr=everything)), GET_NAME, keys=KEYS)
+    assert result.steps[0].error_kind is ErrorKind.DEVICE and NAME.oid in result.steps[0].error_message
+
+
+def test_the_time_limit_of_a_step_keeps_its_rows_and_does_not_stop_the_chain():
+    now = [0.0]
+
+    def tick(request):
+        now[0] += 6.0
+
+    keys = tuple(f"4194304000.{onu}" for onu in range(100))
+    slow = step(NodeKind.DISCOVERY, STATE, time_limit=10.0)
+    result = run(olt(keys, on_request=tick), slow, GET_NAME, monotonic=lambda: now[0])
+    assert result.steps[0].error_kind is ErrorKind.TIME_LIMIT and result.steps[0].rows == 40
+    assert result.steps[1].status is StepStatus.SUCCESS and result.steps[1].rows == 40
+
+
+@pytest.mark.parametrize(
+    ("error", "kind"), [(SnmpUnreachable("no route"), ErrorKind.UNREACHABLE), (SnmpAuthError("no"), ErrorKind.AUTH)]
+)
+def test_a_session_that_cannot_be_opened_fails_the_first_step_and_skips_the_rest(error, kind):
+    result = run(fake_factory(error), DISCOVERY, GET_NAME, keys=KEYS)
+    assert result.steps[0].error_kind is kind and result.steps[0].pdus == 0
+    assert result.steps[1].skip_reason is SkipReason.OLT_UNREACHABLE
+
+
+def test_one_session_serves_the_whole_composite_and_is_closed():
+    session, targets = olt(), []
+    run(fake_factory(session, targets), DISCOVERY, GET_POWER, GET_NAME)
+    assert len(targets) == 1 and session.closed
+
+
+def test_a_lost_lease_passes_through_after_the_session_is_closed():
+    session, seen = olt(), []
+
+    def checkpoint():
+        seen.append(len(session.requests))
+        if len(session.requests) == 1:
+            raise Gone
+
+    with pytest.raises(Gone):
+        run(session, DISCOVERY, GET_POWER, checkpoint=checkpoint)
+    assert session.closed and len(session.requests) == 1
+    assert seen == [0, 0, 1]  # before opening, before the walk, before the GET
+
+
+def test_a_fault_of_our_own_code_is_raised_after_the_session_is_closed():
+    class Broken(FakeSession):
+        def next_rows(self, oids, max_repetitions):
+            raise ZeroDivisionError
+
+    session = Broken()
+    with pytest.raises(ZeroDivisionError):
+        run(session, DISCOVERY)
+    assert session.closed
+
+
+def test_no_secret_is_in_any_result():
+    for faults in (Faults(dead=True), Faults(generr=frozenset({f"{STATE.oid}.{KEYS[0]}"})), Faults(cut_answers_to=0)):
+        assert SECRET not in repr(run(olt(faults=faults), DISCOVERY, GET_NAME, keys=KEYS))

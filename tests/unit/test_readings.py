@@ -1,0 +1,245 @@
+"""Decoding of raw values: the worked examples of the reference data, and every way a device says "no value"."""
+
+from functools import cache
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from ruamel.yaml import YAML
+
+from portal.domain.catalogue_data import BrandData, parse
+from portal.domain.readings import RawValue, Reading, StateLabel, ValueSpec, ValueType, decode, printable
+
+CATALOGUE = Path(__file__).parents[2] / "portal" / "catalogue"
+
+
+@cache
+def shipped(brand: str) -> BrandData:
+    return parse(YAML(typ="safe").load(CATALOGUE / f"{brand}.yaml"), brand)
+
+
+def column(key: str, models: tuple[str, ...] = ()) -> ValueSpec:
+    brand, name = key.split(".")
+    data = shipped(brand)
+    row = next(item for item in data.oids if item.name == name and item.models == models)
+    return row.value_spec(data.state_maps_by_name)
+
+
+def number(**given: object) -> ValueSpec:
+    return ValueSpec(type=ValueType.NUMBER, **given)  # type: ignore[arg-type]
+
+
+ZTE_ONU = column("zte.onu_rx_power")
+ZTE_ONU_1082 = column("zte.onu_rx_power", ("C600", "C610", "C620"))
+ZTE_OLT = column("zte.onu_olt_rx_power")
+HUAWEI_ONU = column("huawei.onu_rx_power")
+HUAWEI_OLT = column("huawei.onu_olt_rx_power")
+NOKIA_ONU = number(scale=0.002, sentinels=(32768,), signed_bits=16, unit="dBm")
+NOKIA_OLT = number(scale=0.1, sentinels=(65534,), unit="dBm")
+RAISECOM = number(scale=0.002, offset=-30, sentinels=(0,), unit="dBm")
+HUNDREDTHS = number(scale=0.01, sentinels=(0,), unit="dBm")
+DBM_TEXT = number(unit="dBm")
+
+
+@pytest.mark.parametrize(
+    ("spec", "raw", "value"),
+    [
+        *[(spec, 3560, -22.88) for spec in (ZTE_ONU, ZTE_ONU_1082)],
+        *[(spec, 5000, -20.0) for spec in (ZTE_ONU, ZTE_ONU_1082)],
+        *[(spec, 16050, 2.1) for spec in (ZTE_ONU, ZTE_ONU_1082)],
+        *[(spec, 64036, -33.0) for spec in (ZTE_ONU, ZTE_ONU_1082)],
+        (ZTE_OLT, -23419, -23.419),
+        (HUAWEI_OLT, 7755, -22.45),
+        (HUAWEI_OLT, 8775, -12.25),
+        (HUAWEI_ONU, -2107, -21.07),
+        (NOKIA_ONU, -11000, -22.0),
+        (NOKIA_OLT, -274, -27.4),
+        (RAISECOM, 4500, -21.0),
+        (HUNDREDTHS, -1850, -18.5),
+        (HUNDREDTHS, -2481, -24.81),
+        (DBM_TEXT, b"0.03 mW (-14.61 dBm)", -14.61),
+        (DBM_TEXT, b"-10.47", -10.47),
+        (column("zte.onu_temperature"), 11264, 44.0),
+        (column("zte.onu_temperature"), 65536 - 1280, -5.0),
+        (column("zte.onu_voltage"), 165, 3.3),
+        (column("huawei.onu_voltage"), 3284, 3.284),
+        (column("huawei.onu_distance"), 1852, 1852.0),
+        (column("huawei.pon_port_tx_power"), 711, 7.11),
+        (column("generic.sys_up_time"), 4294967295, 42949672.95),
+        (number(), b"30.67 C", 30.67),
+        (number(), "12", 12.0),
+        (number(), 0, 0.0),
+        (number(scale=-1.0), 0, 0.0),
+    ],
+)
+def test_a_worked_value_decodes_exactly(spec: ValueSpec, raw: RawValue, value: float) -> None:
+    reading = decode(spec, "1.1", raw)
+    assert (reading.value, reading.reason) == (value, "")
+    assert str(reading.value) == str(value)  # no -22.880000000000003, no -0.0
+
+
+@pytest.mark.parametrize(
+    ("spec", "raw", "reason"),
+    [
+        (ZTE_ONU, 65535, "sentinel 65535"),
+        (ZTE_ONU, 0, "sentinel 0"),
+        (ZTE_OLT, -80000, "sentinel -80000"),
+        (ZTE_OLT, 65535, "sentinel 65535"),
+        (ZTE_OLT, 65535000, "sentinel 65535000"),
+        (HUAWEI_OLT, 2147483647, "sentinel 2147483647"),
+        (HUAWEI_ONU, 2147483647, "sentinel 2147483647"),
+        (column("huawei.onu_distance"), -1, "sentinel -1"),
+        (column("huawei.onu_distance"), 0, "sentinel 0"),
+        (column("zte.onu_distance"), 0, "sentinel 0"),
+        (NOKIA_ONU, 32768, "sentinel 32768"),
+        (NOKIA_OLT, 65534, "sentinel 65534"),
+        (RAISECOM, 0, "sentinel 0"),
+        (HUNDREDTHS, 0, "sentinel 0"),
+        (HUNDREDTHS, b"0.000", "sentinel 0"),
+        (HUAWEI_ONU, -5001, "out of range"),
+        (HUAWEI_ONU, 1001, "out of range"),
+        (DBM_TEXT, -51, "out of range"),
+        (DBM_TEXT, 11, "out of range"),
+        (HUAWEI_OLT, -1, "out of range"),
+        (number(minimum=1), 0, "out of range"),
+        (number(maximum=5), 6, "out of range"),
+        (DBM_TEXT, b"No Power", "no number in 'No Power'"),
+        (DBM_TEXT, b"--", "no number in '--'"),
+        (DBM_TEXT, b"na", "no number in 'na'"),
+        (DBM_TEXT, b"not-available", "no number in 'not-available'"),
+        (DBM_TEXT, b"Lane0: No-Power; Lane1: No-Power", "no number in 'Lane0: No-Power; Lane1: No-Power'"),
+        (DBM_TEXT, b"0.00 mW (-inf dBm)", "no number in '0.00 mW (-inf dBm)'"),
+        (DBM_TEXT, b"-10,47", "no number in '-10,47'"),
+        (number(), "10.0.0.1", "no number in '10.0.0.1'"),
+        (number(), b"", "empty"),
+        (number(), b"\x00\x00", "empty"),
+        (number(), None, "no such instance"),
+    ],
+)
+def test_no_value_is_told_with_its_reason(spec: ValueSpec, raw: RawValue, reason: str) -> None:
+    reading = decode(spec, "1.1", raw)
+    assert (reading.value, reading.reason) == (None, reason)
+
+
+def test_the_sentinel_is_seen_before_the_sign_is_folded() -> None:
+    folded = number(signed_bits=16, sentinels=(-1,))
+    assert decode(folded, "1", 65535).value == -1.0
+    assert decode(number(signed_bits=16, sentinels=(65535,)), "1", 65535).reason == "sentinel 65535"
+
+
+@pytest.mark.parametrize("limit", [-50, 10])
+def test_the_limits_themselves_are_readings(limit: int) -> None:
+    assert decode(DBM_TEXT, "1", limit).value == limit
+
+
+@pytest.mark.parametrize(
+    ("raw", "value"),
+    [
+        (b"Cliente 0042", "Cliente 0042"),
+        ("Peñón".encode(), "Peñón"),
+        ("Peñón".encode("latin-1"), "Peñón"),
+        ("光纤".encode(), "光纤"),
+        (b"F660V5\x00\x00\x00\x00", "F660V5"),
+        (b"F660\x00garbage\xff", "F660"),
+        (b"  padded   ", "padded"),
+        (b"two\r\nlines", "two lines"),
+        (b"\x1b[31mred\x07", "[31mred"),
+        ("abc\u202edef\u200b\ufeff".encode(), "abcdef"),
+        (b"=1+1", "=1+1"),
+        (b"x" * 400, "x" * 255),
+        ("1.3.6.1.4.1.2011.2.123", "1.3.6.1.4.1.2011.2.123"),
+        (7, "7"),
+    ],
+)
+def test_text_is_made_fit_for_database_and_page(raw: RawValue, value: str) -> None:
+    assert decode(ValueSpec(), "1", raw).value == value
+
+
+@pytest.mark.parametrize("raw", [b"", b"   ", b"\x00abc", b"\xff" * 16, b"\x01\x02", ""])
+def test_text_without_a_character_is_empty(raw: bytes | str) -> None:
+    reading = decode(ValueSpec(), "1", raw)
+    assert (reading.value, reading.reason) == (None, "empty")
+
+
+def test_a_serial_becomes_sixteen_hex_digits() -> None:
+    spec = ValueSpec(type=ValueType.SERIAL)
+    octets = bytes.fromhex("5A544547030C0914")
+    assert decode(spec, "1", octets) == Reading("1", "5A544547030C0914", "0x5A544547030C0914")
+    assert decode(spec, "1", b"1,ZTEG030C0914") == Reading("1", "5A544547030C0914", "1,ZTEG030C0914")
+    assert decode(spec, "1", bytes(8)).reason == "no serial"
+    assert decode(spec, "1", b"").reason == "empty"
+    assert decode(spec, "1", 5).reason == "no serial"
+
+
+def test_a_state_has_a_label_and_says_whether_there_is_light() -> None:
+    spec = column("huawei.onu_state")
+    assert decode(spec, "4194312448.2", 1) == Reading("4194312448.2", "online", "1", online=True)
+    assert decode(spec, "4194312448.2", 2) == Reading("4194312448.2", "offline", "2", online=False)
+    assert decode(spec, "4194312448.2", -1) == Reading("4194312448.2", "invalid", "-1", online=None)
+    assert decode(spec, "4194312448.2", b"1").value == "online"
+
+
+def test_an_unknown_state_keeps_its_number() -> None:
+    assert decode(column("zte.last_down_cause"), "1", 77) == Reading("1", "unknown(77)", "77")
+
+
+def test_the_same_phase_has_other_numbers_in_the_other_zte_tree() -> None:
+    newer = column("zte.onu_state", ("C600", "C610", "C620"))
+    assert decode(column("zte.onu_state"), "1", 3).value == decode(newer, "1", 4).value == "working"
+    assert decode(column("zte.onu_state"), "1", 4).online is False
+
+
+def test_a_state_can_have_sentinels_and_words_are_no_state() -> None:
+    spec = ValueSpec(type=ValueType.STATE, sentinels=(255,), states={1: StateLabel("up", True)})
+    assert decode(spec, "1", 255).reason == "sentinel 255"
+    assert decode(spec, "1", b"up").reason == "no state number"
+    assert decode(spec, "1", b"").reason == "empty"
+
+
+@pytest.mark.parametrize(
+    ("raw", "value", "reason"),
+    [
+        (bytes.fromhex("07E50B060D2A1506"), "2021-11-06 13:42:21.6", ""),
+        (bytes.fromhex("07E50B060D2A15062B0200"), "2021-11-06 13:42:21.6 +02:00", ""),
+        (bytes.fromhex("07E50B060D2A3C00"), "2021-11-06 13:42:59.0", ""),
+        (bytes(8), None, "never"),
+        (bytes(11), None, "never"),
+        (b"", None, "never"),
+        (bytes.fromhex("000001010000FF00"), None, "never"),
+        (bytes.fromhex("07E50D060D2A1506"), None, "no date and time"),
+        (b"2021-11-06", None, "no date and time"),
+        (12, None, "no date and time"),
+        (None, None, "no such instance"),
+    ],
+)
+def test_a_date_and_time_is_read(raw: RawValue, value: str | None, reason: str) -> None:
+    reading = decode(ValueSpec(type=ValueType.TIME), "1", raw)
+    assert (reading.value, reading.reason) == (value, reason)
+
+
+@pytest.mark.parametrize(
+    ("raw", "shown"),
+    [
+        (-2107, "-2107"),
+        (b"ONT 1", "ONT 1"),
+        ("ñ".encode(), "ñ"),
+        (b"\xf1", "0xF1"),
+        (b"abc\x00", "0x61626300"),
+        (b"a\nb", "0x610A62"),
+        ("1.3.6\x00", "1.3.6"),
+        (b"", ""),
+        (None, ""),
+        (b"y" * 600, "y" * 511 + "…"),
+    ],
+)
+def test_raw_is_always_printable(raw: RawValue, shown: str) -> None:
+    assert printable(raw) == shown
+
+
+@given(st.sampled_from(list(ValueType)), st.none() | st.integers(-(2**63), 2**64) | st.binary(max_size=600) | st.text())
+def test_no_device_can_make_decoding_fail(kind: ValueType, raw: RawValue) -> None:
+    reading = decode(ValueSpec(type=kind, signed_bits=16), "1", raw)
+    assert "\x00" not in f"{reading.raw}{reading.value}{reading.reason}"
+    assert len(reading.raw) <= 512
+    assert (reading.value is None) is bool(reading.reason)

@@ -1,0 +1,136 @@
+"""The rules of GET, GETNEXT, GETBULK and SET, and what the subtree faults do to them; no sockets."""
+
+from pathlib import Path
+
+import pytest
+
+from jobs.snmp.simulator.faults import DeviceMuteError, Faults, with_faults
+from jobs.snmp.simulator.mib import Kind, Oid, RecordedMib, Value, parse_oid
+from jobs.snmp.simulator.operations import Answer, Ask, Responder
+from jobs.snmp.simulator.snmprec import parse_snmprec
+from jobs.snmp.simulator.wire import V1, V2C, PduType
+
+NAME = "1.3.6.1.2.1.31.1.1.1.1"
+OCTETS = "1.3.6.1.2.1.31.1.1.1.6"
+SPEED = "1.3.6.1.2.1.31.1.1.1.15"
+ROWS = "".join(
+    f"{NAME}.{port}|4|GPON 0/1/{port}\n{OCTETS}.{port}|70|{port}\n{SPEED}.{port}|66|2488\n" for port in range(1, 21)
+)
+MIB = RecordedMib(parse_snmprec(ROWS.encode(), "ports"), 0.0)
+
+
+def ask(pdu: PduType, *oids: str, version: int = V2C, fixed: int = 0, repetitions: int = 0) -> Ask:
+    return Ask(version, pdu, [parse_oid(oid) for oid in oids], fixed, repetitions)
+
+
+def answer(question: Ask, faults: Faults | None = None) -> Answer:
+    faults = faults or Faults()
+    return Responder(with_faults(MIB, faults), faults.toobig, faults.maxrep).answer(question, 0.0)
+
+
+def oids(found: Answer) -> list[Oid]:
+    return [row.oid for row in found.rows or ()]
+
+
+def kinds(found: Answer) -> list[Kind]:
+    return [row.value.kind for row in found.rows or ()]
+
+
+def test_v2c_marks_each_missing_varbind_and_answers_the_others() -> None:
+    found = answer(ask(PduType.GET, f"{NAME}.1", f"{NAME}.99", "1.3.6.1.9.9"))
+    assert found.status == 0
+    assert kinds(found) == [Kind.OCTETS, Kind.NO_SUCH_INSTANCE, Kind.NO_SUCH_OBJECT]
+
+
+def test_v1_fails_the_whole_get_and_names_the_guilty_varbind() -> None:
+    assert answer(ask(PduType.GET, f"{NAME}.1", f"{NAME}.99", version=V1)) == Answer(2, 2, None)
+
+
+def test_v1_cannot_read_a_counter64_and_its_walk_passes_over_it() -> None:
+    assert answer(ask(PduType.GET, f"{OCTETS}.1", version=V1)) == Answer(2, 1, None)
+    assert oids(answer(ask(PduType.GETNEXT, f"{NAME}.20", version=V1))) == [parse_oid(f"{SPEED}.1")]
+    assert oids(answer(ask(PduType.GETNEXT, f"{NAME}.20"))) == [parse_oid(f"{OCTETS}.1")]
+
+
+def test_the_end_of_the_tree_is_an_exception_in_v2c_and_an_error_in_v1() -> None:
+    assert kinds(answer(ask(PduType.GETNEXT, f"{SPEED}.20"))) == [Kind.END_OF_MIB_VIEW]
+    assert answer(ask(PduType.GETNEXT, f"{SPEED}.20", version=V1)) == Answer(2, 1, None)
+
+
+def test_a_set_is_refused() -> None:
+    assert answer(ask(PduType.SET, f"{NAME}.1")) == Answer(17, 1, None)
+    assert answer(ask(PduType.SET, f"{NAME}.1", version=V1)) == Answer(2, 1, None)
+
+
+def test_getbulk_takes_the_non_repeaters_once_and_the_columns_side_by_side() -> None:
+    found = answer(ask(PduType.GETBULK, NAME, NAME, SPEED, fixed=1, repetitions=2))
+    wanted = [f"{NAME}.1", f"{NAME}.1", f"{SPEED}.1", f"{NAME}.2", f"{SPEED}.2"]
+    assert oids(found) == [parse_oid(oid) for oid in wanted]
+
+
+def test_getbulk_stops_once_every_column_is_past_the_end() -> None:
+    found = answer(ask(PduType.GETBULK, f"{SPEED}.19", repetitions=50))
+    assert kinds(found) == [Kind.GAUGE32, Kind.END_OF_MIB_VIEW]
+
+
+def test_getbulk_without_repetitions_answers_the_non_repeaters_only() -> None:
+    assert len(oids(answer(ask(PduType.GETBULK, NAME, SPEED, fixed=1, repetitions=0)))) == 1
+
+
+def test_an_answer_too_large_is_toobig_for_get_and_cut_short_for_getbulk() -> None:
+    small = Faults(toobig=484)
+    names = [f"{NAME}.{port}" for port in range(1, 21)]
+    assert answer(ask(PduType.GET, *names), small) == Answer(1, 0, [])
+    assert answer(ask(PduType.GET, *names, version=V1), small) == Answer(1, 0, None)
+    found = answer(ask(PduType.GETBULK, NAME, repetitions=20), small)
+    assert found.status == 0
+    assert 0 < len(oids(found)) < 20
+    assert sum(len(row.ber) for row in found.rows or ()) <= 484
+
+
+def test_maxrep_bounds_the_rows_per_column() -> None:
+    assert len(oids(answer(ask(PduType.GETBULK, NAME, SPEED, repetitions=20), Faults(maxrep=3)))) == 6
+
+
+def test_a_looping_subtree_answers_getnext_with_the_oid_it_was_asked_for() -> None:
+    faults = Faults(loop=parse_oid(NAME))
+    assert oids(answer(ask(PduType.GETNEXT, NAME), faults)) == [parse_oid(f"{NAME}.1")]
+    assert oids(answer(ask(PduType.GETNEXT, f"{NAME}.1"), faults)) == [parse_oid(f"{NAME}.1")]
+    assert oids(answer(ask(PduType.GETNEXT, SPEED), faults)) == [parse_oid(f"{SPEED}.1")]
+
+
+def test_a_mute_subtree_lets_a_walk_die_halfway_and_swallows_each_get_that_reaches_it() -> None:
+    faults = Faults(mute=parse_oid(f"{NAME}.5"))
+    assert oids(answer(ask(PduType.GETBULK, NAME, repetitions=20), faults))[-1] == parse_oid(f"{NAME}.4")
+    for question in (ask(PduType.GETBULK, f"{NAME}.4", repetitions=20), ask(PduType.GET, f"{NAME}.1", f"{NAME}.5")):
+        with pytest.raises(DeviceMuteError):
+            answer(question, faults)
+
+
+def test_a_failing_instance_is_named_by_its_place() -> None:
+    faults = Faults(generr=parse_oid(f"{NAME}.2"))
+    assert answer(ask(PduType.GET, f"{NAME}.1", f"{NAME}.2", f"{NAME}.3"), faults) == Answer(5, 2, None)
+    assert answer(ask(PduType.GET, f"{NAME}.1", f"{NAME}.3"), faults).status == 0
+
+
+def test_a_dead_or_unplugged_device_is_silent_and_drop_takes_its_share(tmp_path: Path) -> None:
+    assert Faults(dead=True).silent(1, 1)
+    unplugged = Faults(deadfile=tmp_path / "off-%p").at_port(20000)
+    assert not unplugged.silent(1, 1)
+    (tmp_path / "off-20000").touch()
+    assert unplugged.silent(1, 1)
+    lost = [Faults(drop=0.3).silent(7, serial) for serial in range(2000)]
+    assert 500 < sum(lost) < 700
+    assert lost == [Faults(drop=0.3).silent(7, serial) for serial in range(2000)]
+
+
+def test_the_pause_is_the_delay_and_a_part_of_the_jitter() -> None:
+    pauses = [Faults(delay=0.05, jitter=0.01).pause(1, serial) for serial in range(200)]
+    assert all(0.05 <= pause < 0.06 for pause in pauses)
+    assert len(set(pauses)) > 100
+    assert Faults().pause(1, 1) == 0
+
+
+def test_a_value_keeps_its_type_on_the_way() -> None:
+    found = answer(ask(PduType.GET, f"{SPEED}.3")).rows or []
+    assert [row.value for row in found] == [Value(Kind.GAUGE32, 2488)]

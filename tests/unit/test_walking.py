@@ -1,0 +1,254 @@
+"""What a walk promises: complete or cut short, never endless, gentle on a weak device."""
+
+import pytest
+
+from jobs.snmp.errors import SnmpAuthError
+from jobs.snmp.fake import FakeSession, Faults
+from jobs.snmp.session import SnmpType, VarBind
+from jobs.snmp.walking import WalkResult, walk
+from portal.domain.statuses import ErrorKind
+
+A, B, AFTER = "1.3.6.1.4.1.5.1", "1.3.6.1.4.1.5.2", "1.3.6.1.4.1.5.9.0"
+
+
+def table(root: str, rows: int) -> dict[str, int]:
+    return {f"{root}.4194304000.{onu}": onu for onu in range(rows)}
+
+
+def olt(*roots: str, rows: int = 60, **settings) -> FakeSession:
+    values = {AFTER: 0}
+    for root in roots:
+        values |= table(root, rows)
+    return FakeSession(values, **settings)
+
+
+def walked(session, *roots: str, **settings) -> WalkResult:
+    defaults = {
+        "max_repetitions": 20,
+        "max_rows": 1000,
+        "deadline": 100.0,
+        "checkpoint": lambda: None,
+        "clock": lambda: 0.0,
+    }
+    return walk(session, roots, **(defaults | settings))
+
+
+def sizes(session: FakeSession) -> list[int]:
+    return [request.max_repetitions for request in session.requests]
+
+
+def test_a_walk_that_leaves_the_column_is_complete():
+    session = olt(A)
+    result = walked(session, A)
+    assert result.complete and result.rows == 60 and result.pdus == len(session.requests) == 4
+    assert [bind.value for bind in result.columns[0].rows] == list(range(60))
+
+
+def test_a_walk_that_ends_with_the_mib_is_complete():
+    assert walked(FakeSession(table(A, 5)), A).complete
+
+
+def test_columns_are_walked_together_and_the_shorter_one_is_not_asked_again():
+    session = FakeSession(table(A, 60) | table(B, 3) | {AFTER: 0})
+    result = walked(session, A, B)
+    assert [len(column.rows) for column in result.columns] == [60, 3]
+    assert result.complete
+    assert [len(request.oids) for request in session.requests] == [2, 1, 1, 1]
+
+
+def test_many_columns_share_one_answer_instead_of_multiplying_it():
+    roots = [f"1.3.6.1.4.1.5.{column}" for column in range(1, 9)]
+    session = olt(*roots, rows=30)
+    assert walked(session, *roots, max_repetitions=50).complete
+    assert max(request.max_repetitions * len(request.oids) for request in session.requests) <= 100
+
+
+def test_max_repetitions_is_never_zero_and_never_above_fifty():
+    for asked, sent in ((0, 1), (-3, 1), (500, 50)):
+        session = olt(A, rows=3)
+        walked(session, A, max_repetitions=asked)
+        assert sizes(session)[0] == sent
+
+
+def test_an_answer_cut_inside_a_row_loses_nothing():
+    session = olt(A, B, rows=10, faults=Faults(cut_answers_to=3))
+    result = walked(session, A, B)
+    assert result.complete
+    assert [bind.value for bind in result.columns[1].rows] == list(range(10))
+
+
+def test_a_name_that_does_not_increase_stops_the_column_and_keeps_its_rows():
+    stuck = f"{A}.4194304000.7"
+    result = walked(olt(A, faults=Faults(stuck_at=stuck)), A)
+    (column,) = result.columns
+    assert not column.complete and column.error_kind is ErrorKind.NOT_INCREASING
+    assert len(column.rows) == 8 and column.rows[-1].oid == stuck
+    assert stuck in column.message
+
+
+def test_names_are_compared_as_numbers_not_as_text():
+    rows = {f"{A}.{onu}": onu for onu in (9, 10, 100, 99)}
+    assert [bind.value for bind in walked(FakeSession(rows), A).columns[0].rows] == [9, 10, 99, 100]
+
+
+def test_an_agent_that_starts_over_from_the_top_is_not_taken_for_the_end():
+    class StartsOver(FakeSession):
+        def next_rows(self, oids, max_repetitions):
+            return [VarBind("1.3.6.1.2.1.1.1.0", SnmpType.OCTETS, b"sysDescr")]
+
+    (column,) = walked(StartsOver(), A).columns
+    assert not column.complete and column.error_kind is ErrorKind.NOT_INCREASING
+
+
+def test_an_endless_table_is_cut_at_max_rows_and_is_not_complete():
+    result = walked(olt(A, rows=100), A, max_rows=45)
+    assert result.rows == 45 and not result.complete
+    assert result.first_error.error_kind is ErrorKind.INCOMPLETE
+
+
+def test_a_table_of_exactly_max_rows_is_complete():
+    assert walked(olt(A, rows=45), A, max_rows=45).complete
+
+
+def test_the_time_limit_keeps_the_rows_read_so_far():
+    now = [0.0]
+
+    def tick(request):
+        now[0] += 10.0
+
+    result = walked(olt(A, on_request=tick), A, deadline=15.0, clock=lambda: now[0])
+    assert result.pdus == 2 and result.rows == 40
+    assert result.first_error.error_kind is ErrorKind.TIME_LIMIT
+
+
+def test_a_dead_olt_is_given_up_after_the_first_request():
+    session = olt(A, B, faults=Faults(dead=True))
+    result = walked(session, A, B)
+    assert (result.pdus, result.timeouts, result.rows) == (1, 1, 0)
+    assert {column.error_kind for column in result.columns} == {ErrorKind.TIMEOUT}
+
+
+def test_an_olt_that_answered_a_moment_ago_gets_smaller_requests_before_it_is_given_up():
+    session = olt(A, faults=Faults(dead=True))
+    result = walked(session, A, answered=True)
+    assert sizes(session) == [20, 5, 1]
+    assert result.timeouts == 3 and result.first_error.error_kind is ErrorKind.TIMEOUT
+
+
+def test_a_time_out_in_the_middle_shrinks_the_request_and_the_walk_goes_on():
+    session = olt(A, faults=Faults(time_out_on=frozenset({2})))
+    result = walked(session, A)
+    assert result.complete and result.timeouts == 1
+    assert sizes(session)[:3] == [20, 20, 5] and set(sizes(session)[2:]) == {5}
+
+
+def test_an_olt_that_dies_midway_leaves_its_rows_incomplete():
+    result = walked(olt(A, faults=Faults(dies_after=2)), A)
+    (column,) = result.columns
+    assert len(column.rows) == 40 and not column.complete
+    assert column.error_kind is ErrorKind.TIMEOUT
+
+
+def test_too_big_halves_the_request_until_it_fits():
+    session = olt(A, faults=Faults(bulk_too_big_above=6))
+    result = walked(session, A)
+    assert result.complete
+    assert sizes(session)[:3] == [20, 10, 5]
+
+
+def test_a_row_the_device_fails_on_spoils_its_own_column_only():
+    bad = f"{A}.4194304000.33"
+    session = olt(A, B, faults=Faults(generr=frozenset({bad})))
+    first, second = walked(session, A, B).columns
+    assert first.error_kind is ErrorKind.DEVICE and len(first.rows) == 33
+    assert second.complete and len(second.rows) == 60
+    assert len(session.requests) < 30
+
+
+def test_an_unsupported_column_is_not_an_empty_one():
+    session = olt(A, columns=[A])
+    supported, missing = walked(session, A, "1.3.6.1.4.1.5.4").columns
+    assert supported.complete
+    assert not missing.complete and not missing.supported
+    assert missing.error_kind is ErrorKind.NO_SUCH_OBJECT
+    assert "1.3.6.1.4.1.5.4" in missing.message and "view" in missing.message
+
+
+def test_an_empty_column_that_the_device_knows_is_complete():
+    (column,) = walked(olt(A, columns=[B]), B).columns
+    assert column.complete and column.supported and column.rows == ()
+
+
+def test_a_column_that_only_a_get_can_read_is_never_called_empty():
+    class NoGetNext(FakeSession):
+        def next_rows(self, oids, max_repetitions):
+            return [VarBind(oid, SnmpType.END_OF_MIB_VIEW) for oid in oids]
+
+    (column,) = walked(NoGetNext({f"{A}.0": 5}), A).columns
+    assert not column.complete and column.error_kind is ErrorKind.INCOMPLETE
+
+
+@pytest.mark.parametrize(("rows", "kind"), [(0, ErrorKind.NO_SUCH_OBJECT), (2, ErrorKind.INCOMPLETE)])
+def test_a_marker_where_a_row_should_be_is_never_a_row_nor_an_end(rows, kind):
+    class HiddenByView(FakeSession):
+        def next_rows(self, oids, max_repetitions):
+            if len(self.requests) < rows:
+                return super().next_rows(oids, 1)
+            return [VarBind(oid, SnmpType.NO_SUCH_OBJECT) for oid in oids]
+
+    (column,) = walked(HiddenByView(table(A, 5)), A).columns
+    assert not column.complete and column.error_kind is kind
+    assert len(column.rows) == rows and column.supported is (rows > 0)
+
+
+def test_version_1_walks_columns_of_different_length_to_their_ends():
+    session = FakeSession(table(A, 4) | table(B, 6), v1=True)
+    # B is the end of the MIB: an SNMPv1 agent then refuses the whole request without saying which name it was.
+    result = walked(session, B, A)
+    assert [len(column.rows) for column in result.columns] == [6, 4]
+    assert result.columns[1].complete
+
+
+def test_an_answer_without_values_ends_the_walk():
+    result = walked(olt(A, faults=Faults(cut_answers_to=0)), A)
+    assert result.pdus == 1 and result.first_error.error_kind is ErrorKind.DEVICE
+
+
+def test_a_credential_refused_stops_everything():
+    class Refusing(FakeSession):
+        def next_rows(self, oids, max_repetitions):
+            raise SnmpAuthError("wrong key")
+
+    result = walked(Refusing(), A, B)
+    assert result.pdus == 1 and {column.error_kind for column in result.columns} == {ErrorKind.AUTH}
+
+
+def test_a_bad_oid_spoils_its_own_column_and_nothing_is_sent_for_it():
+    session = olt(A)
+    bad, good = walked(session, "nonsense", A).columns
+    assert bad.error_kind is ErrorKind.BAD_OID and "nonsense" in bad.message
+    assert good.complete
+    assert all("nonsense" not in request.oids for request in session.requests)
+
+
+def test_the_checkpoint_comes_before_every_request_and_can_stop_the_walk():
+    class Gone(BaseException):
+        pass
+
+    session, seen = olt(A), []
+
+    def checkpoint():
+        seen.append(len(session.requests))
+        if len(seen) == 3:
+            raise Gone
+
+    with pytest.raises(Gone):
+        walked(session, A, checkpoint=checkpoint)
+    assert seen == [0, 1, 2] and len(session.requests) == 2
+
+
+def test_the_checkpoint_also_comes_before_the_question_whether_a_column_exists():
+    session, seen = olt(A), []
+    walked(session, B, checkpoint=lambda: seen.append(len(session.requests)))
+    assert [request.kind for request in session.requests] == ["next", "get"]
+    assert seen == [0, 1]
