@@ -119,7 +119,7 @@ def _drive(plan: Plan, app: Flask, running: Stack, port: int) -> tuple[list[Kill
     running.wait_until(lambda: _pollers() == plan.pollers, "all pollers", 60)
     begin = datetime.now(UTC).replace(microsecond=0) + timedelta(seconds=5)
     _spread_first_runs(plan, begin)
-    until = begin + timedelta(minutes=plan.minutes)
+    until = begin + timedelta(minutes=plan.minutes, seconds=-0.5)  # between two slots
     kills = []
     for number in range(plan.kills):
         _sleep_until(begin + (until - begin) * (number + 1) / (plan.kills + 1))
@@ -178,7 +178,7 @@ def _stop_the_clock(running: Stack) -> None:
 
 def _judge(plan: Plan, kills: list[Kill], until: datetime) -> dict[str, object]:
     db.session.rollback()
-    rows = list(db.session.scalars(select(Execution)))
+    rows = list(db.session.scalars(select(Execution).where(Execution.scheduled_for < until)))
     delays = sorted((row.delay_ms or 0) / 1000 for row in rows if row.delay_ms is not None)
     skipped = sum(
         row.details["slots"]

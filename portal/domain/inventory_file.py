@@ -112,6 +112,11 @@ def _named(kind: str, at: Item) -> str:
     return f"{kind} {fields.shown(texts[0])}" if texts else kind
 
 
+def _require(name: str, at: Item, given: Mapping[str, Item], what: str, problems: Problems) -> None:
+    if at.entries is not None and name not in given:
+        problems.add(at, N_("%(what)s: %(field)s is missing", what=what, field=name))
+
+
 def _credential(at: Item, environ: Environ, problems: Problems) -> Entry:
     what = _named("credential", at)
     given = problems.mapping(at, what, _CREDENTIAL_KEYS)
@@ -126,8 +131,7 @@ def _credential(at: Item, environ: Environ, problems: Problems) -> Entry:
             problems.add(variable, N_("%(what)s: %(field)s is given too, keep one of the two", what=what, field=name))
         else:
             values |= _from_environ(name, variable, environ, what, problems)
-    if "name" not in given:
-        problems.add(at, N_("%(what)s: name is missing", what=what))
+    _require("name", at, given, what, problems)
     return Entry(what, at, values, places)
 
 
@@ -144,8 +148,7 @@ def _template(at: Item, problems: Problems) -> TemplateEntry:
     what = _named("template", at)
     given = problems.mapping(at, what, (*_TEMPLATE_READERS, "nodes"))
     values = problems.values(given, _TEMPLATE_READERS, what)
-    if "name" not in given:
-        problems.add(at, N_("%(what)s: name is missing", what=what))
+    _require("name", at, given, what, problems)
     nodes = _nodes(given["nodes"], what, problems) if "nodes" in given else None
     return TemplateEntry(what, at, values, given, nodes=nodes)
 
@@ -154,8 +157,7 @@ def _olt(at: Item, problems: Problems) -> OltEntry:
     what = _named("OLT", at)
     given = problems.mapping(at, what, (*_OLT_READERS, "workflow"))
     values = problems.values(given, _OLT_READERS, what)
-    if "name" not in given:
-        problems.add(at, N_("%(what)s: name is missing", what=what))
+    _require("name", at, given, what, problems)
     nodes, enabled = None, None
     if "workflow" in given:
         inside = problems.mapping(given["workflow"], f"{what}: workflow", ("enabled", "nodes"))
@@ -185,8 +187,7 @@ def _node(at: Item, owner: str, problems: Problems, *, chained: bool) -> NodeEnt
         places["override_reason"] = given["override"]
     if "override" in values:
         values["override_reason"] = values.pop("override")
-    if "key" not in given:
-        problems.add(at, N_("%(what)s: key is missing", what=what))
+    _require("key", at, given, what, problems)
     chain: tuple[NodeEntry, ...] = ()
     if "chain" in given and chained:
         problems.add(given["chain"], N_("%(what)s: a chained node has no chain of its own, chains have one level",

@@ -57,7 +57,7 @@ def _dotted(text: str) -> str:
     except ValueError as error:
         raise FieldError(N_("%(reason)s", reason=str(error))) from None
     if is_secret(oid):
-        raise FieldError(N_("%(oid)s holds passwords of customers and is never read", oid=oid))
+        raise FieldError(N_("%(oid)s is or contains a column of customers' passwords, which is never read", oid=oid))
     return oid
 
 

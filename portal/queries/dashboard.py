@@ -1,4 +1,4 @@
-"""The start page in numbers: OLTs by state, the ones to look at, the latest failures, the pool's last hour. Reads only."""
+"""The start page in numbers: OLTs by state, which to look at, latest failures, the pool's last hour. Reads only."""
 
 from dataclasses import dataclass
 from datetime import datetime, timedelta

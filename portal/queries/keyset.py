@@ -9,6 +9,7 @@ from datetime import datetime
 from typing import Any, Generic, TypeVar
 
 from sqlalchemy import ColumnElement, Select, literal, tuple_
+from sqlalchemy.orm import InstrumentedAttribute
 
 from portal.extensions import db
 
@@ -16,6 +17,7 @@ PAGE_SIZE = 50
 _MAX_CURSOR = 1000
 _TIME = "\x00t"  # no text of ours holds a NUL
 
+Key = ColumnElement[Any] | InstrumentedAttribute[Any]
 T = TypeVar("T")
 U = TypeVar("U")
 
@@ -24,7 +26,7 @@ U = TypeVar("U")
 class Order:
     """Sort by `keys` (expressions that are never NULL and, together, unique), all in the same direction."""
 
-    keys: tuple[ColumnElement[Any], ...]
+    keys: tuple[Key, ...]
     descending: bool = False
 
 
@@ -74,14 +76,14 @@ def _plain(part: Any) -> Any:
     return part
 
 
-def _position(cursor: str, keys: tuple[ColumnElement[Any], ...]) -> tuple[list[Any], bool] | None:
+def _position(cursor: str, keys: tuple[Key, ...]) -> tuple[list[Any], bool] | None:
     """The decoded cursor if its values can be compared with `keys`: PostgreSQL would refuse text for a number."""
     position = decode(cursor, len(keys))
     fits = position and all(map(_comparable, position[0], keys))
     return position if fits else None
 
 
-def _comparable(value: Any, key: ColumnElement[Any]) -> bool:
+def _comparable(value: Any, key: Key) -> bool:
     wanted = key.type.python_type
     return isinstance(value, int | float) if wanted in (int, float) else isinstance(value, wanted)
 

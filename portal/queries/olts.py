@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Any
 
 from sqlalchemy import ColumnElement, Select, String, and_, case, cast, func, or_, select
 
@@ -92,7 +93,7 @@ _ALIVE = Olt.deleted_at.is_(None)
 _RANK = {"unreachable": 0, "paused": 1, "unknown": 2, "up": 3, "disabled": 4}
 
 
-def _contains(column: ColumnElement[str], text: str) -> ColumnElement[bool]:
+def _contains(column: keyset.Key, text: str) -> ColumnElement[bool]:
     return func.lower(column).contains(text.lower(), autoescape=True)
 
 
@@ -116,7 +117,7 @@ def _order(sort: str) -> keyset.Order:
     return keyset.Order((key, Olt.id), descending=sort.startswith("-"))
 
 
-def _joined(*columns: ColumnElement[object]) -> Select[tuple[object, ...]]:
+def _joined(*columns: Any) -> Select[Any]:
     return select(*columns).select_from(Olt).join(Olt.brand).outerjoin(Olt.model)
 
 
@@ -136,9 +137,13 @@ def page(wanted: OltFilter, cursor: str = "", size: int = keyset.PAGE_SIZE) -> k
     found = keyset.fetch(_joined(*columns).where(*_matches(wanted)), _order(wanted.sort), cursor, size)
     ids = [row[0] for row in found.rows]
     onus, clocks, running = onu_counts(ids), _clocks(ids), running_now(ids)
-    return found.map(
-        lambda row: OltRow(*row, *onus.get(row[0], (0, 0)), *clocks.get(row[0], (None, None)), running.get(row[0]))
-    )
+
+    def made(row: Any) -> OltRow:
+        here = (*onus.get(row[0], (0, 0)), *clocks.get(row[0], (None, None)), running.get(row[0]))
+        values: tuple[Any, ...] = (*row, *here)
+        return OltRow(*values)
+
+    return found.map(made)
 
 
 def onu_counts(olt_ids: list[int]) -> dict[int, tuple[int, int]]:
@@ -182,7 +187,11 @@ def running_now(olt_ids: list[int]) -> dict[int, Running]:
         .where(Execution.status == ExecutionStatus.RUNNING)
     )
     wanted = set(olt_ids)
-    return {row[0]: Running(*row[1:5], row[5] or "") for row in db.session.execute(query) if row[0] in wanted}
+    return {
+        olt_id: Running(execution_id, node, since, poller, host or "")
+        for olt_id, execution_id, node, since, poller, host in db.session.execute(query)
+        if olt_id in wanted
+    }
 
 
 def get(olt_id: int) -> Olt | None:

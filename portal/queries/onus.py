@@ -186,7 +186,7 @@ def counts(wanted: OnuFilter) -> dict[str, int]:
     return dict(zip(("", *_state_clauses), row, strict=True))
 
 
-def _place() -> tuple[ColumnElement[Any], ...]:
+def _place() -> tuple[keyset.Key, ...]:
     columns = (Onu.frame, Onu.slot, Onu.port, Onu.onu_number)
     return (func.lower(Olt.name), *(func.coalesce(column, _NO_POSITION) for column in columns), Onu.id)
 
@@ -194,7 +194,7 @@ def _place() -> tuple[ColumnElement[Any], ...]:
 def _order(sort: str) -> keyset.Order:
     descending, name = sort.startswith("-"), sort.removeprefix("-")
     missing = -1000.0 if descending else 1000.0  # no reading comes last in both directions
-    keys: dict[str, tuple[ColumnElement[Any], ...]] = {
+    keys: dict[str, tuple[keyset.Key, ...]] = {
         "serial": (func.coalesce(Onu.serial, ""),),
         "description": (func.lower(Onu.description),),
         "state": (case((~_present, 3), (Onu.online.is_(False), 0), (Onu.online.is_(None), 1), else_=2),),

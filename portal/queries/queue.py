@@ -1,4 +1,4 @@
-"""What waits and why, from the database alone: PENDING executions in the order in which they will be taken. Reads only."""
+"""What waits and why, from the database alone: PENDING executions, the longest delay first. Reads only."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from typing import Any
 
 from sqlalchemy import and_, case, func, literal_column, select
 from sqlalchemy.orm import aliased
@@ -166,7 +167,6 @@ def chain_length(node_id: int) -> int:
     return db.session.scalar(select(func.count()).where(WorkflowNode.master_id == node_id)) or 0
 
 
-
 def page(q: str = "", cursor: str = "", size: int = keyset.PAGE_SIZE) -> keyset.Page[WorkflowRow]:
     """OLTs by name with the sums of their workflows: two SQL statements whatever the number of OLTs."""
     query = (
@@ -178,7 +178,12 @@ def page(q: str = "", cursor: str = "", size: int = keyset.PAGE_SIZE) -> keyset.
         query = query.where(func.lower(Olt.name).contains(q.lower(), autoescape=True))
     found = keyset.fetch(query, keyset.Order((func.lower(Olt.name), Olt.id)), cursor, size)
     sums = _sums([row[0] for row in found.rows])
-    return found.map(lambda row: WorkflowRow(*row, *sums.get(row[0], (0, 0, None, 0))))
+
+    def made(row: Any) -> WorkflowRow:
+        values: tuple[Any, ...] = (*row, *sums.get(row[0], (0, 0, None, 0)))
+        return WorkflowRow(*values)
+
+    return found.map(made)
 
 
 def _sums(olt_ids: list[int]) -> dict[int, tuple[int, int, datetime | None, int]]:

@@ -1,5 +1,6 @@
 """YAML text of an inventory → a located tree, or an Invalid that says where it stops being YAML. Knows no field."""
 
+import re
 from itertools import count
 
 from ruamel.yaml import YAML
@@ -11,7 +12,9 @@ from portal.domain.messages import N_, Message
 from portal.services.errors import Invalid
 
 LARGEST_FILE = 10 * 1024 * 1024  # bytes
-MOST_ITEMS = 2_000_000  # after aliases are written out: a few lines can stand for billions
+MOST_ITEMS = 500_000  # after aliases are written out: a few lines can stand for billions
+# The parser takes time that grows with the square of such a run before it gives up.
+_DEEP = re.compile(r"(?:[\[{]\s*){50}")
 _NULL = "tag:yaml.org,2002:null"
 
 
@@ -47,12 +50,18 @@ def _too_large() -> InventoryInvalid:
     return _refuse(N_("the file is larger than %(limit)d MB: split it", limit=LARGEST_FILE // 1024 // 1024))
 
 
+def _too_deep() -> InventoryInvalid:
+    return _refuse(N_("the file is nested too deeply to be an inventory"))
+
+
 def parse(text: str) -> Item:
     """The only document in `text`. Error texts never quote the file, which may hold secrets."""
     if len(text) > LARGEST_FILE:
         raise _too_large()
+    if _DEEP.search(text):
+        raise _too_deep()
     try:
-        root = YAML(typ="safe", pure=True).compose(text)
+        return _tree(YAML(typ="safe", pure=True).compose(text))
     except MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         place = (mark.line + 1, mark.column + 1) if mark else (0, 0)
@@ -60,7 +69,10 @@ def parse(text: str) -> Item:
     except YAMLError as error:
         raise _refuse(N_("not valid YAML: %(reason)s", reason=str(error).splitlines()[0][:200])) from None
     except RecursionError:
-        raise _refuse(N_("the file is nested too deeply to be an inventory")) from None
+        raise _too_deep() from None
+
+
+def _tree(root: Node | None) -> Item:
     if root is None:
         raise _refuse(N_("the file is empty: it needs credentials, templates or olts"))
     if not isinstance(root, MappingNode):

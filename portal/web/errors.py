@@ -1,4 +1,4 @@
-"""What a person sees when a request fails: what happened, what was kept, what to do, and a reference to find in the log."""
+"""What a person sees when a request fails: what happened, what was kept, what to do, a reference for the log."""
 
 import logging
 import secrets

@@ -28,10 +28,14 @@ def _choice(words: type[Choice], text: str) -> Choice | None:
     return words(text) if text in {word.value for word in words} else None
 
 
+def _number(text: str) -> int | None:
+    return int(text) if text.isascii() and text.isdigit() and len(text) < 10 else None
+
+
 def _wanted() -> executions.Filter:
     return executions.Filter(
         status=_choice(ExecutionStatus, request.args.get("status", "")),
-        olt_id=request.args.get("olt", type=int),
+        olt_id=_number(request.args.get("olt", "")),
         trigger=_choice(Trigger, request.args.get("trigger", "")),
     )
 

@@ -1,4 +1,4 @@
-"""How numbers, durations and moments are written on pages, in the reader's language. Pure text: no queries, no templates."""
+"""How numbers, durations and moments are written in the reader's language. Pure text: no queries, no templates."""
 
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta

@@ -17,9 +17,10 @@ from wtforms import (
     StringField,
     TextAreaField,
 )
-from wtforms.validators import DataRequired, InputRequired, Length, NumberRange, Optional
+from wtforms.validators import DataRequired, InputRequired, Length, NumberRange, Optional, ValidationError
 
-from portal.domain import intervals
+from portal.domain import addresses, intervals
+from portal.domain.fields import FieldError
 from portal.domain.messages import Message
 from portal.domain.statuses import NodeKind
 from portal.models import Brand, Olt, WorkflowNode
@@ -94,7 +95,7 @@ class OltForm(ErrorForm):
     name = StringField(
         _l("Name"),
         validators=[DataRequired(), Length(max=80)],
-        description=_l("How people call it. Unique."),
+        description=_l("How people call it."),
     )
     device = Select(
         _l("Brand and model"),
@@ -185,6 +186,13 @@ class ProbeForm(ErrorForm):
     timeout = FloatField(_l("Timeout (s)"), default=2.0, validators=[Optional(), NumberRange(0.1, 12)])
     retries = IntegerField(_l("Retries"), default=1, validators=[Optional(), NumberRange(0, 10)])
 
+    def validate_address(self, field: StringField) -> None:
+        """WTForms calls this by its name: the address in its normal form, or why it is none."""
+        try:
+            field.data = addresses.normalise(field.data)
+        except FieldError as error:
+            raise ValidationError(said(error.message)) from None
+
     def errors_in_words(self) -> list[str]:
         """Every message with the name of its field."""
         return [f"{field.label.text}: {error}" for field in self for error in field.errors]
@@ -198,7 +206,7 @@ class ProbeForm(ErrorForm):
 class CredentialForm(ErrorForm):
     """A named SNMP profile. Secrets are written, never shown."""
 
-    name = StringField(_l("Name"), validators=[DataRequired(), Length(max=80)], description=_l("Unique."))
+    name = StringField(_l("Name"), validators=[DataRequired(), Length(max=80)])
     version = Select(
         _l("SNMP version"),
         choices=[("2c", "v2c"), ("3", "v3"), ("1", "v1")],
@@ -305,4 +313,3 @@ class ChainedNodeForm(NodeForm):
     priority = None
     max_retries = None
     retry_delay = None
-

@@ -13,6 +13,7 @@ from flask_babel import Domain, LazyString
 from flask_babel import lazy_gettext as _l
 from flask_login import current_user
 from jinja2 import Environment
+from werkzeug.routing import IntegerConverter
 
 from portal.extensions import babel
 from portal.queries.pulse import read as read_pulse
@@ -73,7 +74,7 @@ PAGES = (
 
 
 class PoDomain(Domain):
-    """Translations straight from messages.po, read once per process: no compiled file that could be stale or missing."""
+    """Translations straight from messages.po, read once per process: nothing compiled can be stale or missing."""
 
     def get_translations(self) -> NullTranslations:
         """The catalogue of this request's language; English, the language of the msgids, where there is none."""
@@ -107,6 +108,13 @@ class Macros:
             if hasattr(module, name):
                 return getattr(module, name)
         raise AttributeError(f"no macro ui.{name} in templates/macros")
+
+
+class Number(IntegerConverter):
+    """<int:…> in a URL, no larger than a column can hold: beyond that there is nothing, rather than an error."""
+
+    def __init__(self, *args: Any, **options: Any) -> None:
+        super().__init__(*args, **{"max": 2**63 - 1, **options})
 
 
 def choose_language() -> str:
@@ -173,6 +181,7 @@ def init_frame(app: Flask) -> None:
     domain = PoDomain()
     app.before_request_funcs.setdefault(None, []).insert(0, domain.as_default)
     app.after_request(harden)
+    app.url_map.converters["int"] = Number
     app.jinja_env.filters.update(formatting.FILTERS | words.FILTERS)
     app.jinja_env.globals.update(
         ui=Macros(app.jinja_env),

@@ -1,5 +1,7 @@
 """Connection tests: asked for from an OLT's page or from its form before it is saved; the answer is polled."""
 
+from typing import Any
+
 from flask import Blueprint, Response, abort, redirect, render_template, url_for
 from flask_login import current_user
 from werkzeug.wrappers import Response as BaseResponse
@@ -9,10 +11,11 @@ from portal.extensions import htmx
 from portal.queries import olts, probes
 from portal.services import probes as service
 from portal.services.errors import Invalid, ServiceError
+from portal.services.olts import check_address
 from portal.web import live
 from portal.web.access import requires
 from portal.web.formatting import now
-from portal.web.forms import ProbeForm
+from portal.web.forms import ProbeForm, said
 
 bp = Blueprint("probes", __name__, url_prefix="/probes")
 
@@ -26,11 +29,8 @@ def create() -> BaseResponse:
     form = ProbeForm()
     if not form.validate_on_submit():
         return _refused(form.errors_in_words())
-    try:
-        probe_id = service.request(**form.fields(), actor=current_user.username, now=now())
-    except Invalid as refused:
-        return _refused(list(refused.errors.values()))
-    return _asked(probe_id)
+    wrong = check_address({"address": form.address.data})
+    return _refused([said(text) for text in wrong.values()]) if wrong else _ask(form.fields())
 
 
 @bp.post("/olts/<int:olt_id>")
@@ -38,14 +38,11 @@ def create() -> BaseResponse:
 def of_olt(olt_id: int) -> BaseResponse:
     """Ask for a test of an OLT with its stored settings."""
     olt = olts.get(olt_id) or abort(404)
-    target = {
+    target: dict[str, Any] = {
         "address": olt.address, "port": olt.port, "credential_id": olt.credential_id,
         "timeout": olt.timeout, "retries": olt.retries, "olt_id": olt.id,
     }  # fmt: skip
-    try:
-        return _asked(service.request(**target, actor=current_user.username, now=now()))
-    except ServiceError as refused:
-        return _refused([str(refused)])
+    return _ask(target)
 
 
 @bp.get("/<int:probe_id>")
@@ -56,7 +53,14 @@ def detail(probe_id: int) -> Response:
     return live.render(TEMPLATE, view=view, stalled=view.stalled(now()), problems=[])
 
 
-def _asked(probe_id: int) -> BaseResponse:
+def _ask(target: dict[str, Any]) -> BaseResponse:
+    """Ask for the test, then show it."""
+    try:
+        probe_id = service.request(**target, actor=current_user.username, now=now())
+    except Invalid as refused:
+        return _refused([said(text) for text in refused.errors.values()])
+    except ServiceError as refused:
+        return _refused([said(str(refused))])
     return detail(probe_id) if htmx else redirect(url_for("probes.detail", probe_id=probe_id), 303)
 
 

@@ -15,7 +15,7 @@ from portal.services.errors import Invalid, ServiceError
 from portal.web import live
 from portal.web.access import requires
 from portal.web.formatting import now
-from portal.web.forms import ActionForm, ChainedNodeForm, NodeForm
+from portal.web.forms import ActionForm, ChainedNodeForm, NodeForm, said
 
 bp = Blueprint("workflows", __name__)
 
@@ -111,9 +111,7 @@ def edit_node(node_id: int) -> Page:
     return _to_board(olt_id, node_id)
 
 
-def _form(
-    form: NodeForm, olt: Olt, master: WorkflowNode | None, node: WorkflowNode | None = None
-) -> tuple[str, int]:
+def _form(form: NodeForm, olt: Olt, master: WorkflowNode | None, node: WorkflowNode | None = None) -> tuple[str, int]:
     choices = catalogue.oid_choices(olt.brand_id)
     html = render_template("workflows/form.html", form=form, olt=olt, master=master, node=node, choices=choices)
     return html, 422 if form.errors else 200
@@ -157,7 +155,7 @@ def run_node(node_id: int) -> BaseResponse:
     try:
         execution_id, created = executions.run_now(node_id, current_user.username, now())
     except ServiceError as refused:
-        flash(str(refused), "error")
+        flash(said(str(refused)), "error")
         return _after(olt_id, node_id)
     if htmx:
         return _accepted(olt_id)

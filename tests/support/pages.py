@@ -42,7 +42,7 @@ class Visitor:
         extra = {"next": next_path} if next_path else {}
         response = self.post("/login", username=username, password=password or password_of(username), **extra)
         if response.status_code == 303:
-            self.get("/")
+            self.get("/queue/")
         return response
 
 

@@ -2,7 +2,8 @@
 
     INSTANCE=/tmp/somewhere DATABASE_URL=sqlite:////tmp/somewhere/facho.db python -m tests.support.seed many
 
-Makes the tables, users viewer, operator and admin (password = "facho-" + name + "-2026"), OLTs with workflows, executions, ONUs and pollers.
+Makes the tables, users viewer, operator and admin (password = "facho-" + name + "-2026"), OLTs with workflows,
+executions, ONUs and pollers.
 """
 
 import random
@@ -91,13 +92,40 @@ class Seeder:
         for n in range(self.size.olts):
             key = "huawei" if n % 3 else "zte"
             olt = m.Olt(
-                name=f"OLT-{CITIES[n % len(CITIES)]}-{n + 1:02d}", address=f"10.{n // 250}.{n % 250}.2", port=161,
-                brand=brands[key], model=models[key], credential=credential, site=CITIES[n % len(CITIES)].title(),
-                created_at=self.ago(40 * 86400), **self._state(n),
-            )  # fmt: skip
+                name=f"OLT-{CITIES[n % len(CITIES)]}-{n + 1:02d}",
+                address=f"10.{n // 250}.{n % 250}.2",
+                port=161,
+                brand=brands[key],
+                model=models[key],
+                credential=credential,
+                site=CITIES[n % len(CITIES)].title(),
+                created_at=self.ago(40 * 86400),
+                **self._state(n),
+            )
             self.olts.append(olt)
         self.session.add_all(self.olts)
         self.session.flush()
+        self.session.add(
+            m.Probe(
+                olt_id=self.olts[0].id,
+                address=self.olts[0].address,
+                port=161,
+                credential_id=credential.id,
+                requested_by="admin",
+                status=m.ProbeStatus.SUCCESS,
+                result={
+                    "sysdescr": "Huawei Integrated Access Software",
+                    "sysname": "OLT",
+                    "uptime_s": 9000,
+                    "rtt_ms": 3,
+                    "sysobjectid": "1.3.6.1.4.1.2011.2.248",
+                    "brand": "huawei",
+                    "model": None,
+                },
+                created_at=self.ago(30),
+                finished_at=self.ago(29),
+            )
+        )
         for olt in self.olts:
             self._workflow(olt)
         self.session.flush()
@@ -121,22 +149,42 @@ class Seeder:
         }
         clock = {"next_run_at": self.now + timedelta(seconds=self.random.randint(5, 900)), "anchor_at": self.ago(86400)}
         discovery = m.WorkflowNode(
-            key="discovery", name="Descubrimiento", kind=NodeKind.DISCOVERY, oid=f"{olt.brand.key}.onu_state",
-            interval_seconds=900, priority=90, position=0, **common, **clock,
-        )  # fmt: skip
+            key="discovery",
+            name="Descubrimiento",
+            kind=NodeKind.DISCOVERY,
+            oid=f"{olt.brand.key}.onu_state",
+            interval_seconds=900,
+            priority=90,
+            position=0,
+            **common,
+            **clock,
+        )
         power = m.WorkflowNode(
-            key="rx", name="Potencia RX", kind=NodeKind.GET, oid=f"{olt.brand.key}.onu_rx_power",
-            interval_seconds=300, priority=40, position=1, **common, **clock,
-        )  # fmt: skip
+            key="rx",
+            name="Potencia RX",
+            kind=NodeKind.GET,
+            oid=f"{olt.brand.key}.onu_rx_power",
+            interval_seconds=300,
+            priority=40,
+            position=1,
+            **common,
+            **clock,
+        )
         self.session.add_all([flow, discovery, power])
         self.session.flush()
         for position, (key, name) in enumerate((("description", "Descripción"), ("serial", "Número de serie"))):
             self.session.add(
                 m.WorkflowNode(
-                    key=key, name=name, kind=NodeKind.GET, oid=f"{olt.brand.key}.onu_{key}", priority=40,
-                    position=position, master_id=power.id, **common,
+                    key=key,
+                    name=name,
+                    kind=NodeKind.GET,
+                    oid=f"{olt.brand.key}.onu_{key}",
+                    priority=40,
+                    position=position,
+                    master_id=power.id,
+                    **common,
                 )
-            )  # fmt: skip
+            )
         self.masters += [discovery, power]
 
     def _onus(self) -> None:
@@ -148,19 +196,35 @@ class Seeder:
                 power = self.random.gauss(-20.5, 3.2)
                 reading = None if not onu.online else round(power, 2)
                 self.session.add(
-                    m.OnuData(onu_id=onu.id, metric="onu_rx_power", number=reading, raw=str(reading),
-                              collected_at=self.ago(self.random.randint(5, 290)))
-                )  # fmt: skip
+                    m.OnuData(
+                        onu_id=onu.id,
+                        metric="onu_rx_power",
+                        number=reading,
+                        raw=str(reading),
+                        collected_at=self.ago(self.random.randint(5, 290)),
+                    )
+                )
 
     def _onu(self, olt: m.Olt, n: int) -> m.Onu:
         online = self.random.random() > 0.06
         return m.Onu(
-            olt_id=olt.id, index_key=f"4194304{n // 8:03d}.{n % 8}", frame=0, slot=1 + n // 32, port=n // 8 % 16,
-            onu_number=n % 8, serial=f"48575443{olt.id:04X}{n:04X}", description=f"CLI-{olt.id:03d}{n:04d} Pérez <Ñandú>",
-            model="HG8546M", presence=Presence.ENABLED if n % 29 else Presence.DISABLED, state=1 if online else 2,
-            state_label="online" if online else "offline", online=online, first_seen=self.ago(30 * 86400),
-            last_seen=self.ago(self.random.randint(5, 900)), last_state_change=self.ago(self.random.randint(60, 90000)),
-        )  # fmt: skip
+            olt_id=olt.id,
+            index_key=f"4194304{n // 8:03d}.{n % 8}",
+            frame=0,
+            slot=1 + n // 32,
+            port=n // 8 % 16,
+            onu_number=n % 8,
+            serial=f"48575443{olt.id:04X}{n:04X}",
+            description=f"CLI-{olt.id:03d}{n:04d} Pérez <Ñandú>",
+            model="HG8546M",
+            presence=Presence.ENABLED if n % 29 else Presence.DISABLED,
+            state=1 if online else 2,
+            state_label="online" if online else "offline",
+            online=online,
+            first_seen=self.ago(30 * 86400),
+            last_seen=self.ago(self.random.randint(5, 900)),
+            last_state_change=self.ago(self.random.randint(60, 90000)),
+        )
 
     def _past(self) -> None:
         for n in range(self.size.executions):
@@ -185,13 +249,25 @@ class Seeder:
         delay = self.random.choice((120, 240, 900, 1400, 4200, 31_000))
         manual = n % 37 == 0
         execution = m.Execution(
-            node_id=node.id, olt_id=olt.id, node_name=node.name, device_key=olt.device_key, status=status,
-            trigger=Trigger.MANUAL if manual else Trigger.SCHEDULE, requested_by="operator" if manual else "",
-            priority=node.priority, scheduled_for=begin, queued_at=begin, started_at=begin + timedelta(milliseconds=delay),
-            finished_at=begin + timedelta(milliseconds=delay + span), duration_ms=span, delay_ms=delay,
-            attempt=2 if kind is ErrorKind.TIMEOUT else 1, worker=f"poller-vm1-{n % 10 + 1}-1700000000", error_kind=kind,
+            node_id=node.id,
+            olt_id=olt.id,
+            node_name=node.name,
+            device_key=olt.device_key,
+            status=status,
+            trigger=Trigger.MANUAL if manual else Trigger.SCHEDULE,
+            requested_by="operator" if manual else "",
+            priority=node.priority,
+            scheduled_for=begin,
+            queued_at=begin,
+            started_at=begin + timedelta(milliseconds=delay),
+            finished_at=begin + timedelta(milliseconds=delay + span),
+            duration_ms=span,
+            delay_ms=delay,
+            attempt=2 if kind is ErrorKind.TIMEOUT else 1,
+            worker=f"poller-vm1-{n % 10 + 1}-1700000000",
+            error_kind=kind,
             error_message=message,
-        )  # fmt: skip
+        )
         self.session.add(execution)
         if n > self.size.executions - 400:
             self.session.flush()
@@ -202,10 +278,17 @@ class Seeder:
         for number in range(1, execution.attempt + 1):
             failed = execution.status is not ExecutionStatus.SUCCESS
             attempt = m.ExecutionAttempt(
-                execution_id=execution.id, number=number, worker=execution.worker, token=execution.id * 10 + number,
-                status=AttemptStatus(execution.status.value), started_at=started, finished_at=execution.finished_at,
-                duration_ms=execution.duration_ms, error_kind=execution.error_kind, error_message=execution.error_message,
-            )  # fmt: skip
+                execution_id=execution.id,
+                number=number,
+                worker=execution.worker,
+                token=execution.id * 10 + number,
+                status=AttemptStatus(execution.status.value),
+                started_at=started,
+                finished_at=execution.finished_at,
+                duration_ms=execution.duration_ms,
+                error_kind=execution.error_kind,
+                error_message=execution.error_message,
+            )
             self.session.add(attempt)
             self.session.flush()
             self._steps(attempt, node, failed)
@@ -216,16 +299,21 @@ class Seeder:
             dead, skipped = failed and position == 0, failed and position > 0
             self.session.add(
                 m.ExecutionStep(
-                    attempt_id=attempt.id, position=position, node_id=node.id, node_key=key,
+                    attempt_id=attempt.id,
+                    position=position,
+                    node_id=node.id,
+                    node_key=key,
                     status=StepStatus.FAILED if dead else StepStatus.SKIPPED if skipped else StepStatus.SUCCESS,
                     skip_reason=SkipReason.TIMED_OUT_EARLIER if skipped else None,
                     started_at=None if skipped else attempt.started_at,
                     duration_ms=None if skipped else self.random.randint(200, 14_000),
-                    pdus=0 if skipped else self.random.randint(2, 40), timeouts=2 if dead else 0,
-                    rows=0 if failed else self.size.onus, error_kind=attempt.error_kind if dead else None,
+                    pdus=0 if skipped else self.random.randint(2, 40),
+                    timeouts=2 if dead else 0,
+                    rows=0 if failed else self.size.onus,
+                    error_kind=attempt.error_kind if dead else None,
                     error_message=attempt.error_message if dead else "",
                 )
-            )  # fmt: skip
+            )
 
     def _present(self) -> None:
         running = self.masters[1::2][: self.size.busy]
@@ -237,42 +325,74 @@ class Seeder:
             retry = n % 9 == 4
             self.session.add(
                 m.Execution(
-                    node_id=node.id, olt_id=olt.id, node_name=node.name, device_key=olt.device_key, priority=node.priority,
-                    status=ExecutionStatus.PENDING, trigger=Trigger.MANUAL if n % 13 == 2 else Trigger.SCHEDULE,
-                    scheduled_for=self.ago(late + (200 if retry else 0)), attempt=1 if retry else 0,
-                    not_before=self.now + timedelta(seconds=85) if retry else None, queued_at=self.ago(late),
+                    node_id=node.id,
+                    olt_id=olt.id,
+                    node_name=node.name,
+                    device_key=olt.device_key,
+                    priority=node.priority,
+                    status=ExecutionStatus.PENDING,
+                    trigger=Trigger.MANUAL if n % 13 == 2 else Trigger.SCHEDULE,
+                    scheduled_for=self.ago(late + (200 if retry else 0)),
+                    attempt=1 if retry else 0,
+                    not_before=self.now + timedelta(seconds=85) if retry else None,
+                    queued_at=self.ago(late),
                     requested_by="operator" if n % 13 == 2 else "",
                 )
-            )  # fmt: skip
+            )
 
     def _running(self, node: m.WorkflowNode, number: int) -> None:
         olt, since = self.node_olt[node.id], self.random.randint(1, 40)
         worker = f"poller-vm1-{number}-1700000000"
         execution = m.Execution(
-            node_id=node.id, olt_id=olt.id, node_name=node.name, device_key=olt.device_key, priority=node.priority,
-            status=ExecutionStatus.RUNNING, scheduled_for=self.ago(since + 1), queued_at=self.ago(since + 1), attempt=1,
-            started_at=self.ago(since), delay_ms=1000, worker=worker, token=900_000 + number,
-        )  # fmt: skip
+            node_id=node.id,
+            olt_id=olt.id,
+            node_name=node.name,
+            device_key=olt.device_key,
+            priority=node.priority,
+            status=ExecutionStatus.RUNNING,
+            scheduled_for=self.ago(since + 1),
+            queued_at=self.ago(since + 1),
+            attempt=1,
+            started_at=self.ago(since),
+            delay_ms=1000,
+            worker=worker,
+            token=900_000 + number,
+        )
         self.session.add(execution)
         self.session.flush()
         self.session.add(
-            m.ExecutionAttempt(execution_id=execution.id, number=1, worker=worker, token=900_000 + number,
-                               started_at=self.ago(since))
-        )  # fmt: skip
+            m.ExecutionAttempt(
+                execution_id=execution.id, number=1, worker=worker, token=900_000 + number, started_at=self.ago(since)
+            )
+        )
         self.session.add(self._poller(number, execution, since))
 
     def _poller(self, number: int, execution: m.Execution | None, since: int = 0) -> m.Poller:
         lost = self.size.pollers > 10 and number == self.size.pollers
-        busy = {
-            "status": PollerStatus.BUSY, "current_node_id": execution.node_id, "current_olt_id": execution.olt_id,
-            "current_execution_id": execution.id, "busy_since": self.ago(since),
-        } if execution else {"status": PollerStatus.FREE}  # fmt: skip
+        busy = (
+            {
+                "status": PollerStatus.BUSY,
+                "current_node_id": execution.node_id,
+                "current_olt_id": execution.olt_id,
+                "current_execution_id": execution.id,
+                "busy_since": self.ago(since),
+            }
+            if execution
+            else {"status": PollerStatus.FREE}
+        )
         return m.Poller(
-            host="vm1", poller_id=number, worker=f"poller-vm1-{number}-1700000000", pid=4000 + number, **busy,
-            busy_time=self.random.randint(2000, 30_000), busy_last_minute=56.0 if execution else 12.0,
-            tasks_completed=self.random.randint(100, 3000), tasks_delayed=self.random.randint(0, 30),
-            started_at=self.ago(40_000), seen_at=self.ago(95) if lost else self.now,
-        )  # fmt: skip
+            host="vm1",
+            poller_id=number,
+            worker=f"poller-vm1-{number}-1700000000",
+            pid=4000 + number,
+            **busy,
+            busy_time=self.random.randint(2000, 30_000),
+            busy_last_minute=56.0 if execution else 12.0,
+            tasks_completed=self.random.randint(100, 3000),
+            tasks_delayed=self.random.randint(0, 30),
+            started_at=self.ago(40_000),
+            seen_at=self.ago(95) if lost else self.now,
+        )
 
     def _pool(self) -> None:
         for number in range(self.size.busy + 1, self.size.pollers + 1):
@@ -282,9 +402,13 @@ class Seeder:
                 4.0, min(99.0, self.random.gauss(58 if self.size.busy > 5 else 18, 9) + (25 if 120 < n < 170 else 0))
             )
             self.session.add(
-                m.PollerStats(total_pollers=self.size.pollers, busy_pollers=self.size.busy, busy_percentage=share,
-                              timestamp=self.ago((360 - n) * 10))
-            )  # fmt: skip
+                m.PollerStats(
+                    total_pollers=self.size.pollers,
+                    busy_pollers=self.size.busy,
+                    busy_percentage=share,
+                    timestamp=self.ago((360 - n) * 10),
+                )
+            )
         self.session.add(
             m.SchedulerState(id=1, leader="vm1:4242", last_tick_at=self.now, last_tick_ms=7, last_planned=3)
         )

@@ -8,23 +8,24 @@ from config import Settings
 
 HEAD = """# Settings
 
-Settings come from the environment or from `.env` beside `app.py` (the environment wins); every one is optional. What cannot be
-used stops every command with a sentence that names the variable. This page is made from `config.py`
-(`python -m tests.support.settings_page > docs/settings.md`), and a test keeps the two alike.
+Settings come from the environment or from `.env` beside `app.py` (the environment wins); every one is optional. A
+value that cannot be used stops every command with a sentence that names the variable. This page is made from
+`config.py` (`python -m tests.support.settings_page > docs/settings.md`), and a test keeps the two alike.
 
 | variable | default | meaning |
 | --- | --- | --- |
 """
 TAIL = """
-"made" or "found" defaults: `DATABASE_URL`, `SECRET_KEY` and `FERNET_KEYS` live in `instance/` (mode 0700), made at the first start;
-`REDIS_URL` is the embedded server's socket there; `TIMEZONE` is the system's. `INSTANCE` names another folder than `instance/`.
+Defaults *made* at the first start (`SECRET_KEY`, `FERNET_KEYS`) are kept in `instance/`, as are the default database
+and the socket of the embedded Redis; *found* is the system's. `INSTANCE` names another folder than `instance/`.
 
-**Secrets.** Keep a copy of `instance/fernet_keys` (or of `FERNET_KEYS`): without it no stored SNMP secret can be read. To change the
-key: `flask keys new`, put the new key before the old ones in `FERNET_KEYS`, restart, `flask keys rotate`, then remove the old ones.
+**Secrets.** Keep a copy of `instance/fernet_keys` (or of `FERNET_KEYS`): without it no stored SNMP secret can be
+read. To change the key: `flask keys new`, put the new key before the old ones in `FERNET_KEYS`, restart, `flask keys
+rotate`, remove the old ones.
 
-**Variables of an inventory.** `community_env`, `auth_password_env` and `priv_password_env` in an inventory file name variables of the
-environment of `flask import`. In the portal only names that start with `SNMP_` are looked up. `flask export` writes names such as
-`SNMP_COMMUNITY_LAB`.
+**Variables of an inventory.** `community_env`, `auth_password_env` and `priv_password_env` in an inventory file name
+variables of the environment of `flask import`. In the portal only names that start with `SNMP_` are looked up. `flask
+export` writes such names (`SNMP_COMMUNITY_LAB`).
 """
 
 

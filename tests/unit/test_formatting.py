@@ -89,7 +89,8 @@ def test_english_writes_decimal_points_and_commas(made: Callable[[], str], expec
 @pytest.mark.usefixtures("spanish")
 def test_a_moment_carries_its_absolute_time_and_zone_on_hover() -> None:
     assert plain(formatting.age(NOW - timedelta(seconds=40))) == (
-        '<time datetime="2026-03-12T15:40:40.000Z" title="2026-03-12 10:40:40 America/Lima" data-tick="age">hace 40 s</time>'
+        '<time datetime="2026-03-12T15:40:40.000Z" title="2026-03-12 10:40:40 America/Lima" data-tick="age">'
+        "hace 40 s</time>"
     )
 
 

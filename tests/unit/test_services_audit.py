@@ -1,0 +1,36 @@
+"""Audit rows never hold a secret."""
+
+from datetime import UTC, datetime
+
+from portal.domain.statuses import NodeKind
+from portal.models import Olt
+from portal.services import audit
+
+
+def test_what_is_stored_under_a_secrets_name_is_masked_wherever_it_stands() -> None:
+    shown = audit.masked(
+        {
+            "community": ["planted", None],
+            "auth_password": "planted",
+            "nested": {"api_token": "planted", "name": "rx"},
+            "target": "https://planted",
+        }
+    )
+    assert "planted" not in str(shown)
+    assert shown["community"] == ["***", None]
+    assert shown["nested"]["name"] == "rx"
+
+
+def test_changes_are_kept_as_plain_json() -> None:
+    moment = datetime(2026, 11, 27, 10, 0, tzinfo=UTC)
+    shown = audit.masked({"kind": NodeKind.GET, "at": [None, moment], "keys": ("a", "b")})
+    assert shown == {"kind": "get", "at": [None, "2026-11-27T10:00:00+00:00"], "keys": ["a", "b"]}
+
+
+def test_a_difference_names_only_what_changed() -> None:
+    assert audit.difference({"a": 1, "b": 2}, {"a": 1, "b": 3, "c": 4}) == {"b": [2, 3], "c": [None, 4]}
+
+
+def test_a_subject_is_a_row_or_something_without_one() -> None:
+    assert audit._identify(Olt(id=3, name="OLT-LIMA")) == ("olt", 3, "OLT-LIMA")
+    assert audit._identify(audit.Subject("catalogue", "files")) == ("catalogue", None, "files")
