@@ -52,6 +52,12 @@ class Databases:
             _empty(self._postgres[1])
         return self._postgres[1]
 
+    def blank_postgresql(self) -> str:
+        """URL of a new database without tables."""
+        self.postgresql()
+        assert self._postgres is not None
+        return self._postgres[0].create_database()
+
     def close(self) -> None:
         """Stop what was started."""
         self._stack.close()

@@ -6,13 +6,17 @@ from typing import BinaryIO, TextIO
 
 import click
 from flask.cli import AppGroup, with_appcontext
+from sqlalchemy import and_, or_, select
 
 from portal.cli.output import json_option, now, print_json, told_on_stderr
+from portal.extensions import db
+from portal.models import Olt
 from portal.services import inventory
 from portal.services.inventory import Report
 from portal.services.inventory_yaml import LARGEST_FILE, decode
 
 DEMO_FILE = Path(__file__).resolve().parents[1] / "demo.yaml"
+DEMO_OLTS = {"OLT-DEMO-HUAWEI": 20161, "OLT-DEMO-ZTE": 20162}
 DEMO_FIRST_RUN = 5  # seconds: somebody is watching
 
 
@@ -54,14 +58,28 @@ def export_inventory(file: TextIO) -> None:
         click.echo(inventory.dump(), file=file, nl=False)
 
 
+def _given_up() -> bool:
+    """True when a person no longer wants the demonstration as it was made: that must not come back at each start."""
+    at_home = and_(Olt.address == "127.0.0.1", Olt.port.in_(DEMO_OLTS.values()), Olt.deleted_at.is_(None))
+    renamed = and_(at_home, Olt.name.not_in(DEMO_OLTS))
+    deleted = and_(Olt.name.in_(DEMO_OLTS), Olt.deleted_at.is_not(None))
+    return db.session.scalar(select(Olt.id).where(or_(renamed, deleted)).limit(1)) is not None
+
+
 demo = AppGroup("demo", help="The two simulated OLTs.")
 
 
 @demo.command("ensure")
 @json_option
 def ensure(as_json: bool) -> None:
-    """Make sure that OLT-DEMO-HUAWEI and OLT-DEMO-ZTE exist; changes nothing the second time."""
+    """Make sure that OLT-DEMO-HUAWEI and OLT-DEMO-ZTE exist; changes nothing the second time.
+
+    Does nothing once somebody has deleted or renamed one of them.
+    """
     with told_on_stderr():
+        if _given_up():
+            click.echo("a demonstration OLT was deleted or renamed: left as it is", err=True)
+            return
         report = inventory.load(
             DEMO_FILE.read_text(encoding="utf-8"), dry_run=False, actor="cli", now=now(), first_run_in=DEMO_FIRST_RUN
         )

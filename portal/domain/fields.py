@@ -206,4 +206,6 @@ def unknown(word: str, known: Iterable[str]) -> Message:
         return N_(
             "%(word)s is unknown, did you mean %(meant)s? Known: %(known)s", word=shown(word), meant=meant, known=listed
         )
-    return N_("%(word)s is unknown. Known: %(known)s", word=shown(word), known=listed or "-")
+    if not listed:
+        return N_("%(word)s is unknown, there is none yet", word=shown(word))
+    return N_("%(word)s is unknown. Known: %(known)s", word=shown(word), known=listed)

@@ -13,7 +13,7 @@ class Message(str):
         made.params = params
         return made
 
-    def __getnewargs_ex__(self) -> tuple[tuple[str], dict[str, object]]:  
+    def __getnewargs_ex__(self) -> tuple[tuple[str], dict[str, object]]:
         return (self.msgid,), self.params
 
 

@@ -9,10 +9,12 @@ from portal.domain.pool import SATURATED_ABOVE
 from portal.domain.statuses import ErrorKind, ExecutionStatus
 from portal.extensions import db
 from portal.models import Execution, Olt, PollerStats, Workflow, WorkflowNode
-from portal.queries import olts
+from portal.queries import executions, olts
 
 TILES = 24
 FAILURES = 8
+LATEST = 12
+ROOM_BELOW = 10  # with more OLTs than this the page is full without the latest executions
 RECENT = timedelta(days=1)
 HOUR = timedelta(hours=1)
 
@@ -48,6 +50,7 @@ class Overview:
     last_success: dict[int, datetime]
     failures: list[Failure]
     pool: list[Point]
+    latest: tuple[executions.Row, ...]
 
     @property
     def hidden(self) -> int:
@@ -56,7 +59,7 @@ class Overview:
 
 
 def overview(now: datetime) -> Overview:
-    """Eight SQL statements whatever the number of OLTs."""
+    """At most eight SQL statements whatever the number of OLTs."""
     rows = olts.page(olts.OltFilter(sort="state"), size=TILES).rows
     return Overview(
         counts=olts.counts(olts.OltFilter()),
@@ -64,6 +67,7 @@ def overview(now: datetime) -> Overview:
         last_success=_last_success([row.id for row in rows]),
         failures=_failures(now),
         pool=_pool(now),
+        latest=executions.page(executions.Filter(), size=LATEST).rows if len(rows) <= ROOM_BELOW else (),
     )
 
 
@@ -102,13 +106,17 @@ def _pool(now: datetime) -> list[Point]:
 
 
 def spark(points: list[Point], now: datetime) -> list[str]:
-    """Polylines "x,y x,y" in a box of 360 × 100 (a unit is 10 s, a percent); gaps over a minute stay gaps."""
+    """Polylines "x,y x,y" in a box of 360 × 100 (a unit is 10 s, a percent); gaps over a minute stay gaps.
+
+    The right edge moves every ten seconds, as the history does: else each look at the page would differ.
+    """
+    edge = now.timestamp() // 10 * 10
     lines: list[list[str]] = []
     before: datetime | None = None
     for point in points:
         if before is None or point.at - before > timedelta(minutes=1):
             lines.append([])
-        x = 360 - (now - point.at).total_seconds() / 10
+        x = min(360.0, 360 - (edge - point.at.timestamp()) / 10)
         lines[-1].append(f"{x:.1f},{100 - min(100.0, point.busy):.1f}")
         before = point.at
     return [" ".join(line) for line in lines if len(line) > 1]

@@ -8,8 +8,9 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Generic, TypeVar
 
-from sqlalchemy import ColumnElement, Select, literal, tuple_
+from sqlalchemy import ColumnElement, Select, String, func, literal, tuple_
 from sqlalchemy.orm import InstrumentedAttribute
+from sqlalchemy.types import TypeDecorator
 
 from portal.extensions import db
 
@@ -41,6 +42,11 @@ class Page(Generic[T]):
     def map(self, make: Callable[[T], U]) -> "Page[U]":
         """The same page with each row replaced by `make(row)`."""
         return Page(tuple(make(row) for row in self.rows), self.next, self.previous)
+
+
+def lower(column: Key) -> ColumnElement[str]:
+    """The column in lower case, as a sort key: SQLAlchemy does not know the type of LOWER by itself."""
+    return func.lower(column, type_=String())
 
 
 def cursor(args: Mapping[str, str]) -> str:
@@ -84,8 +90,11 @@ def _position(cursor: str, keys: tuple[Key, ...]) -> tuple[list[Any], bool] | No
 
 
 def _comparable(value: Any, key: Key) -> bool:
-    wanted = key.type.python_type
-    return isinstance(value, int | float) if wanted in (int, float) else isinstance(value, wanted)
+    kind = key.type.impl_instance if isinstance(key.type, TypeDecorator) else key.type
+    wanted = kind.python_type
+    if wanted not in (int, float):
+        return isinstance(value, wanted)
+    return isinstance(value, int | float) and abs(value) < 2**63
 
 
 def fetch(query: Select[Any], order: Order, cursor: str, size: int = PAGE_SIZE) -> Page[Any]:

@@ -10,6 +10,7 @@ from portal.domain.statuses import ExecutionStatus, NodeKind, OltState, Presence
 from portal.extensions import db
 from portal.models import Brand, Execution, Olt, OltModel, Onu, Poller, PonPort, Workflow, WorkflowNode
 from portal.queries import keyset
+from portal.queries.matching import contains
 
 Place = tuple[int, int | None, int | None]
 
@@ -93,15 +94,11 @@ _ALIVE = Olt.deleted_at.is_(None)
 _RANK = {"unreachable": 0, "paused": 1, "unknown": 2, "up": 3, "disabled": 4}
 
 
-def _contains(column: keyset.Key, text: str) -> ColumnElement[bool]:
-    return func.lower(column).contains(text.lower(), autoescape=True)
-
-
 def _matches(wanted: OltFilter, *, state: bool = True) -> list[ColumnElement[bool]]:
     clauses: list[ColumnElement[bool]] = [_ALIVE]
     if wanted.q:
         columns = (Olt.name, Olt.address, Olt.site, Brand.name, func.coalesce(OltModel.name, ""))
-        clauses.append(or_(*(_contains(column, wanted.q) for column in columns)))
+        clauses.append(or_(*(contains(column, wanted.q) for column in columns)))
     if wanted.brand:
         clauses.append(Brand.key == wanted.brand)
     if state and wanted.state:
@@ -110,7 +107,7 @@ def _matches(wanted: OltFilter, *, state: bool = True) -> list[ColumnElement[boo
 
 
 def _order(sort: str) -> keyset.Order:
-    name = func.lower(Olt.name)
+    name = keyset.lower(Olt.name)
     if sort == "state":
         return keyset.Order((case(_RANK, value=_state_shown, else_=9), name, Olt.id))
     key = Olt.address if sort.endswith("address") else name

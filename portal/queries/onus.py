@@ -13,12 +13,14 @@ from portal.domain.statuses import Presence
 from portal.extensions import db
 from portal.models import Olt, Onu, OnuData, OnuEvent, OnuHistory
 from portal.queries import keyset
+from portal.queries.matching import contains
 
 RX, OLT_RX, DISTANCE = "onu_rx_power", "onu_olt_rx_power", "onu_distance"
 WEAK_BELOW_DBM = -25.0  # pages mark readings below in amber; G.984.2 class B+ receivers stop at -27
 SORT_LIMIT = 100_000  # above this, sorting and counting by state would read too much for a page
 STATES = ("online", "offline", "unread", "weak", "gone")
-SORTS = ("position", "serial", "description", "state", "rx", "read")
+_SORTED_BY = ("position", "serial", "description", "state", "rx", "read")
+SORTS = (*_SORTED_BY, *(f"-{name}" for name in _SORTED_BY))
 
 _POSITION = re.compile(r"\d{1,3}(?:/\d{1,3}){1,2}(?:[/:]\d{1,4})?", re.ASCII)
 _PART_OF_SERIAL = re.compile(r"[0-9A-F]{4,16}", re.ASCII)
@@ -28,7 +30,7 @@ _NO_POSITION = 1_000_000
 
 @dataclass(frozen=True)
 class OnuFilter:
-    """What the URL asks for; "" or None = everything. `state` is one of STATES, `sort` one of SORTS, with - before."""
+    """What the URL asks for; "" or None = everything. `state` is one of STATES, `sort` one of SORTS."""
 
     q: str = ""
     state: str = ""
@@ -140,7 +142,7 @@ def _search(q: str) -> ColumnElement[bool]:
     serial, position = _serial_clause(q), _position_clause(q)
     if serials.canonical(q) is not None and serial is not None:
         return serial
-    text = func.lower(Onu.description).contains(q.lower(), autoescape=True)
+    text = contains(Onu.description, q)
     return or_(text, *(clause for clause in (serial, position) if clause is not None))
 
 
@@ -188,7 +190,7 @@ def counts(wanted: OnuFilter) -> dict[str, int]:
 
 def _place() -> tuple[keyset.Key, ...]:
     columns = (Onu.frame, Onu.slot, Onu.port, Onu.onu_number)
-    return (func.lower(Olt.name), *(func.coalesce(column, _NO_POSITION) for column in columns), Onu.id)
+    return (keyset.lower(Olt.name), *(func.coalesce(column, _NO_POSITION) for column in columns), Onu.id)
 
 
 def _order(sort: str) -> keyset.Order:
@@ -196,7 +198,7 @@ def _order(sort: str) -> keyset.Order:
     missing = -1000.0 if descending else 1000.0  # no reading comes last in both directions
     keys: dict[str, tuple[keyset.Key, ...]] = {
         "serial": (func.coalesce(Onu.serial, ""),),
-        "description": (func.lower(Onu.description),),
+        "description": (keyset.lower(Onu.description),),
         "state": (case((~_present, 3), (Onu.online.is_(False), 0), (Onu.online.is_(None), 1), else_=2),),
         "rx": (func.coalesce(_rx.number, missing),),
         "read": (Onu.last_seen,),

@@ -12,6 +12,7 @@ from portal.domain.statuses import TERMINAL, ErrorKind, SkipReason, StepStatus
 from portal.extensions import db
 from portal.models import Execution, ExecutionAttempt, ExecutionStep, Olt, Workflow, WorkflowNode
 from portal.queries import catalogue, keyset
+from portal.queries.matching import contains
 
 _LONG_AGO = datetime(1970, 1, 1, tzinfo=UTC)
 # Literals, not parameters: only so do both databases see that their partial indexes apply.
@@ -175,8 +176,8 @@ def page(q: str = "", cursor: str = "", size: int = keyset.PAGE_SIZE) -> keyset.
         .where(Olt.deleted_at.is_(None))
     )
     if q:
-        query = query.where(func.lower(Olt.name).contains(q.lower(), autoescape=True))
-    found = keyset.fetch(query, keyset.Order((func.lower(Olt.name), Olt.id)), cursor, size)
+        query = query.where(contains(Olt.name, q))
+    found = keyset.fetch(query, keyset.Order((keyset.lower(Olt.name), Olt.id)), cursor, size)
     sums = _sums([row[0] for row in found.rows])
 
     def made(row: Any) -> WorkflowRow:

@@ -61,9 +61,7 @@ class Reconciler:
         rows = self.session.execute(select(table.name, table.id).where(table.brand_id == brand.id))
         return {name: ident for name, ident in rows}
 
-    def _table(
-        self, table: type[Row], brand: Brand, wanted: Wanted, key: tuple[str, ...]
-    ) -> list[Row]:
+    def _table(self, table: type[Row], brand: Brand, wanted: Wanted, key: tuple[str, ...]) -> list[Row]:
         """Create and update the rows of one brand; returns those that no document has."""
         rows = self.session.scalars(select(table).where(table.brand_id == brand.id).order_by(table.id)).all()
         stored = {tuple(getattr(row, name) for name in key): row for row in rows}

@@ -12,12 +12,12 @@ from sqlalchemy.orm import Session
 from portal.domain import intervals, inventory_file
 from portal.domain.document import Problems
 from portal.extensions import db, transaction
-from portal.models import Credential, Olt, Workflow, WorkflowNode, WorkflowTemplate
+from portal.models import Credential, Olt, Workflow, WorkflowTemplate
 from portal.services import audit, clock, credentials, inventory_export, inventory_yaml, olts, workflows
 from portal.services.inventory_plan import CredentialPlan, OltPlan, Plan, Planner, TemplatePlan
 from portal.services.inventory_yaml import InventoryInvalid
 from portal.services.node_rules import log_override
-from portal.services.node_trees import Difference, write_template, write_workflow
+from portal.services.node_trees import Difference, WorkflowWriter, write_template
 from portal.services.uniqueness import unique_or_invalid
 
 __all__ = ["Change", "InventoryInvalid", "Report", "dump", "load"]
@@ -123,6 +123,23 @@ def _snmp_variables() -> dict[str, str]:
     return {name: value for name, value in os.environ.items() if name.startswith("SNMP_")}
 
 
+@dataclass
+class _OltStep:
+    """One OLT on its way through the steps of writing."""
+
+    plan: OltPlan
+    row: Olt | None = None
+    settings: dict[str, Any] = field(default_factory=dict)
+    workflow: dict[str, list[Any]] = field(default_factory=dict)
+    writer: WorkflowWriter | None = None
+
+    @property
+    def olt(self) -> Olt:
+        """The row, which every planned OLT has once its settings are written."""
+        assert self.row is not None  # noqa: S101
+        return self.row
+
+
 class _Applier:
     """Writes a plan that has no mistakes."""
 
@@ -143,8 +160,23 @@ class _Applier:
             self._credential(credential)
         for template in self.plan.templates.values():
             self._template(template)
-        for olt in self.plan.olts:
-            self._olt(olt)
+        self._olts()
+
+    def _olts(self) -> None:
+        """In steps for all OLTs at once: one flush for each step, instead of several for each OLT."""
+        steps = [_OltStep(plan) for plan in self.plan.olts]
+        for step in steps:
+            self._settings(step)
+        self.session.flush()
+        for step in steps:
+            self._workflow(step)
+        self.session.flush()
+        for step in steps:
+            if step.writer is not None:
+                step.writer.place(step.plan.tree)
+        self.session.flush()
+        for step in steps:
+            self._finish(step)
 
     def _audit(self, action: str, subject: object, changes: Mapping[str, Any]) -> None:
         audit.record(self.session, actor=self.actor, action=action, subject=subject, changes=changes, now=self.now)
@@ -169,45 +201,37 @@ class _Applier:
             self._audit(action, row, {**changes, **difference.as_dict()})
         self._tell("templates", plan.name, plan.row, [*_fields(changes if plan.row else {}), *_nodes(difference)])
 
-    def _olt(self, plan: OltPlan) -> None:
-        row, changes = self._settings(plan)
-        details = [*_fields(changes), *self._workflow(plan, row)]
-        if plan.values is None and not details:
-            return  # only synced with its template, and in step with it already
-        self._tell("olts", plan.name, plan.row, details)
-
-    def _settings(self, plan: OltPlan) -> tuple[Olt, dict[str, Any]]:
+    def _settings(self, step: _OltStep) -> None:
+        plan = step.plan
         if plan.values is None or plan.brand is None:
-            assert plan.row is not None  # noqa: S101  (only a stored OLT is planned without values)
-            return plan.row, {}
+            step.row = plan.row
+            return
         references = olts.References(plan.brand, plan.model, self._credential_row(plan.values["credential"], plan.row))
-        if plan.row is not None:
-            return plan.row, olts.change(self.session, plan.row, plan.values, references, self.actor, self.now)
-        row = olts.add(self.session, plan.values, references, self.now)
-        self._audit("olt.create", row, olts.shown(row))
-        return row, {}
+        if plan.row is None:
+            step.row = olts.add(self.session, plan.values, references, self.now)
+        else:
+            step.row = plan.row
+            step.settings = olts.change(self.session, plan.row, plan.values, references, self.actor, self.now)
 
     def _credential_row(self, name: str, row: Olt | None) -> Credential:
-        if name in self.credentials:
-            return self.credentials[name]
-        if row is not None and row.credential.name == name:
-            return row.credential
-        found = self.session.query(Credential).filter_by(name=name).one()
-        self.credentials[name] = found
-        return found
+        if name not in self.credentials and row is not None and row.credential.name == name:
+            self.credentials[name] = row.credential
+        if name not in self.credentials:
+            self.credentials[name] = self.session.query(Credential).filter_by(name=name).one()
+        return self.credentials[name]
 
-    def _workflow(self, plan: OltPlan, row: Olt) -> list[str]:
-        """Template, switch and nodes of the OLT's workflow; returns lines of what changed."""
+    def _workflow(self, step: _OltStep) -> None:
+        """Template and switch of the OLT's workflow, which is made where it is needed."""
+        plan, row = step.plan, step.olt
+        if plan.row is None:
+            self._audit("olt.create", row, olts.shown(row))
         needed = plan.tree or plan.template or plan.named_nodes or plan.workflow_enabled is not None
         if row.workflow is None and not needed:
-            return []
-        workflow = workflows.ensure_workflow(self.session, row)
-        changes = self._switch(plan, workflow)
-        difference = write_workflow(self.session, workflow, plan.tree, self.now, self.first_run)
-        self._log_overrides(plan, workflow, difference)
-        if changes or difference:
-            self._audit("workflow.import", row, {**changes, **difference.as_dict()})
-        return [*_fields(changes), *_nodes(difference)]
+            return
+        if row.workflow is None:
+            row.workflow = Workflow(enabled=True, nodes=[])
+        step.workflow = self._switch(plan, row.workflow)
+        step.writer = WorkflowWriter(self.session, row.workflow, self.now, self.first_run)
 
     def _switch(self, plan: OltPlan, workflow: Workflow) -> dict[str, list[Any]]:
         changes: dict[str, list[Any]] = {}
@@ -220,20 +244,26 @@ class _Applier:
             changes["workflow enabled"] = [workflow.enabled, enabled]
             workflow.enabled = enabled
             workflows.switch_clocks(self.session, workflow, enabled, self.now, "the workflow of its OLT was disabled")
-        self.session.flush()
         return changes
 
-    def _log_overrides(self, plan: OltPlan, workflow: Workflow, difference: Difference) -> None:
+    def _finish(self, step: _OltStep) -> None:
+        difference = step.writer.finish() if step.writer else Difference()
+        self._log_overrides(step, difference)
+        if step.workflow or difference:
+            self._audit("workflow.import", step.olt, {**step.workflow, **difference.as_dict()})
+        details = [*_fields(step.settings), *_fields(step.workflow), *_nodes(difference)]
+        if step.plan.values is not None or details:  # else only synced with its template, and in step already
+            self._tell("olts", step.plan.name, step.plan.row, details)
+
+    def _log_overrides(self, step: _OltStep, difference: Difference) -> None:
         """Into the decision log, when they are new; into the report's warnings, when nobody gave a reason."""
-        if not plan.overrides:
-            return
-        nodes: dict[str, WorkflowNode] = {node.key: node for node in workflow.nodes}
-        for item in plan.overrides:
+        for item in step.plan.overrides:
             fresh = item.key in difference.added or _PACED & difference.changed.get(item.key, {}).keys()
-            if fresh:
-                log_override(self.session, workflow.olt_id, nodes[item.key], item, self.actor, self.now)
+            if fresh and step.writer is not None:
+                node = step.writer.node(item.key)
+                log_override(self.session, step.olt.id, node, item, self.actor, self.now)
             if not item.reason:
-                self.report.warnings.append(f"OLT {plan.name}: {item.message}")
+                self.report.warnings.append(f"OLT {step.plan.name}: {item.message}")
 
     def _tell(self, section: str, name: str, before: object, details: list[str]) -> None:
         action = CREATED if before is None else UPDATED if details else UNCHANGED

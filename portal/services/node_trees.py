@@ -1,6 +1,6 @@
 """Trees of nodes (masters with chains) as they shall be, and the writing of what differs."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
@@ -78,18 +78,25 @@ class _Writer:
         self.wind = wind
         self.difference = Difference()
 
-    def write(self, session: Session, tree: Tree, template_ids: Mapping[str, int] | None) -> Difference:
+    def place(self, session: Session, tree: Tree, template_ids: Mapping[str, int] | None) -> None:
+        """Make and change nodes; the caller flushes before it goes on to `remove`."""
         self.template_ids = template_ids
         wanted = {node.key for node in every(tree)}
-        surplus = [node for key, node in self.nodes.items() if key not in wanted]
+        self.surplus = [node for key, node in self.nodes.items() if key not in wanted]
         with session.no_autoflush:  # half a tree breaks constraints that the whole one keeps
             for position, master in enumerate(tree):
                 placed = self._place(master, None, position)
                 for place, chained in enumerate(master.chain):
                     self._place(chained, placed, place)
-        session.flush()
-        self._remove(session, surplus)
-        return self.difference
+
+    def remove(self, session: Session) -> None:
+        """Delete what the tree does not have, chained nodes before their masters."""
+        for node in sorted(self.surplus, key=lambda node: node.master_id is None):
+            session.expire(node, ["chained"])
+            session.delete(node)
+            self.difference.removed.append(node.key)
+        if self.surplus:
+            session.flush()
 
     def _place(self, wanted: Wanted, master: AnyNode | None, position: int) -> AnyNode:
         node = self.nodes.get(wanted.key)
@@ -125,16 +132,9 @@ class _Writer:
         if node.master is not master:
             node.master = master
 
-    def _remove(self, session: Session, surplus: Sequence[Any]) -> None:
-        for node in sorted(surplus, key=lambda node: node.master_id is None):  # chained ones before their masters
-            session.expire(node, ["chained"])
-            session.delete(node)
-            self.difference.removed.append(node.key)
-        session.flush()
-
 
 def write_template(session: Session, template: WorkflowTemplate, tree: Tree) -> Difference:
-    """Make the nodes of a template as in `tree`; its OLTs are synced by write_workflow."""
+    """Make the nodes of a template as in `tree`; its OLTs are synced by WorkflowWriter."""
 
     def make() -> TemplateNode:
         node = TemplateNode(template=template)
@@ -142,40 +142,66 @@ def write_template(session: Session, template: WorkflowTemplate, tree: Tree) -> 
         return node
 
     writer = _Writer(list(template.nodes), make, lambda *_args, **_named: None)
-    difference = writer.write(session, tree, None)
+    writer.place(session, tree, None)
+    session.flush()
+    writer.remove(session)
     session.expire(template, ["nodes"])
-    return difference
+    return writer.difference
 
 
-def write_workflow(
-    session: Session, workflow: Workflow, tree: Tree, now: datetime, first_run: clock.FirstRun
-) -> Difference:
-    """Make the nodes of an OLT as in `tree`: clocks by the rules of time, what waits of removed nodes is aborted."""
+class WorkflowWriter:
+    """Makes the nodes of one OLT as in a tree: clocks by the rules of time, what waits of stopped nodes is aborted.
 
-    def make() -> WorkflowNode:
-        node = WorkflowNode(workflow=workflow)
-        session.add(node)
+    In two steps, so that the nodes of many OLTs are written in one flush between them.
+    """
+
+    def __init__(self, session: Session, workflow: Workflow, now: datetime, first_run: clock.FirstRun) -> None:
+        self.session = session
+        self.workflow = workflow
+        self.now = now
+        self.first_run = first_run
+        self._writer = _Writer(list(workflow.nodes), self._make, self._wind)
+
+    def place(self, tree: Tree) -> None:
+        """Make and change nodes; the caller flushes."""
+        self._abort(tree)
+        template = self.workflow.template
+        template_ids = {node.key: node.id for node in template.nodes} if template else {}
+        self._writer.place(self.session, tree, template_ids)
+
+    def finish(self) -> Difference:
+        """Remove surplus nodes; tells what changed."""
+        self._writer.remove(self.session)
+        if self._writer.difference:
+            self.session.expire(self.workflow, ["nodes"])
+        return self._writer.difference
+
+    def node(self, key: str) -> WorkflowNode:
+        """A placed node."""
+        found: WorkflowNode = self._writer.nodes[key]
+        return found
+
+    def _make(self) -> WorkflowNode:
+        node = WorkflowNode(workflow=self.workflow)
+        self.session.add(node)
         return node
 
-    def wind(node: WorkflowNode, was: Mapping[str, Any] | None, *, became_master: bool) -> None:
+    def _wind(self, node: WorkflowNode, was: Mapping[str, Any] | None, *, became_master: bool) -> None:
+        olt_id = self.workflow.olt_id
         if was is not None:
-            workflows.wind(node, was, workflow.olt_id, now, became_master=became_master, first_run=first_run)
+            workflows.wind(node, was, olt_id, self.now, became_master=became_master, first_run=self.first_run)
         elif became_master:
-            clock.start_new(node, workflow.olt_id, now, first_run)
+            clock.start_new(node, olt_id, self.now, self.first_run)
 
-    stored = list(workflow.nodes)
-    wanted = {node.key: node for node in every(tree)}
-    masters = {node.key for node in tree}
-    stopped = [
-        node.id for node in stored
-        if node.key not in wanted
-        or (node.enabled and not wanted[node.key].columns["enabled"])
-        or (node.master_id is None and node.key not in masters)
-    ]  # fmt: skip
-    if stopped:
-        executions.abort_pending(session, stopped, now, "its node was disabled or removed")
-    template_ids = {node.key: node.id for node in workflow.template.nodes} if workflow.template else {}
-    difference = _Writer(stored, make, wind).write(session, tree, template_ids)
-    if difference:
-        session.expire(workflow, ["nodes"])
-    return difference
+    def _abort(self, tree: Tree) -> None:
+        wanted = {node.key: node for node in every(tree)}
+        masters = {node.key for node in tree}
+        stopped = [
+            node.id
+            for node in self._writer.nodes.values()
+            if node.key not in wanted
+            or (node.enabled and not wanted[node.key].columns["enabled"])
+            or (node.master_id is None and node.key not in masters)
+        ]
+        if stopped:
+            executions.abort_pending(self.session, stopped, self.now, "its node was disabled or removed")

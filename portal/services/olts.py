@@ -45,16 +45,16 @@ def create(given: Mapping[str, Any], actor: str, now: datetime) -> int:
     with unique_or_invalid(_UNIQUE), transaction() as session:
         values, references = _checked(session, given, None)
         olt = add(session, values, references, now)
+        session.flush()
         audit.record(session, actor=actor, action="olt.create", subject=olt, changes=shown(olt), now=now)
         return olt.id
 
 
 def add(session: Session, values: Mapping[str, Any], references: References, now: datetime) -> Olt:
-    """Insert a checked OLT into the caller's transaction."""
+    """A checked OLT in the caller's session, which flushes it."""
     olt = Olt(created_at=now, **{name: values[name] for name in COLUMNS})
     _refer(olt, references)
     session.add(olt)
-    session.flush()
     return olt
 
 

@@ -53,9 +53,9 @@ def _filters(wanted: executions.Filter, names: dict[int, str]) -> list[dict[str,
     statuses = [(word.value, face(word).label) for word in ExecutionStatus]
     triggers = [(word.value, face(word).label) for word in Trigger]
     return [
-        {"name": "status", "label": _("Any result"), "value": wanted.status or "", "options": statuses},
-        {"name": "olt", "label": _("Any OLT"), "value": wanted.olt_id or "", "options": list(names.items())},
-        {"name": "trigger", "label": _("Any trigger"), "value": wanted.trigger or "", "options": triggers},
+        {"name": "status", "label": _("Result"), "value": wanted.status or "", "options": statuses},
+        {"name": "olt", "label": _("OLT"), "value": wanted.olt_id or "", "options": list(names.items())},
+        {"name": "trigger", "label": _("Trigger"), "value": wanted.trigger or "", "options": triggers},
     ]
 
 

@@ -1,6 +1,7 @@
 """Forms of OLTs, credentials and workflow nodes: fields, help and what they hand to the services. Rules live there."""
 
 from collections.abc import Mapping, Sequence
+from itertools import groupby
 from typing import Any
 
 from flask_babel import gettext
@@ -17,6 +18,7 @@ from wtforms import (
     StringField,
     TextAreaField,
 )
+from wtforms.fields.choices import SelectChoice
 from wtforms.validators import DataRequired, InputRequired, Length, NumberRange, Optional, ValidationError
 
 from portal.domain import addresses, intervals
@@ -25,6 +27,7 @@ from portal.domain.messages import Message
 from portal.domain.statuses import NodeKind
 from portal.models import Brand, Olt, WorkflowNode
 from portal.queries.catalogue import CredentialRow
+from portal.web.args import LARGEST
 
 KIND_LABELS = {
     NodeKind.DISCOVERY: _l("Discovery: which ONUs exist, and their state"),
@@ -65,16 +68,21 @@ class ActionForm(FlaskForm):  # type: ignore[misc]
     """A button: nothing but the CSRF token."""
 
 
+def _choices(*pairs: tuple[str, Any]) -> list[SelectChoice]:
+    return [SelectChoice(value, label) for value, label in pairs]
+
+
 class Select(SelectField):  # type: ignore[misc]
     """A select whose choices the macros of ui can show: groups as lists, texts in the reader's language."""
 
     @property
     def options(self) -> list[tuple[str, Any]]:
-        """[(value, text)], or [(group, [(value, text)])]."""
-        if not isinstance(self.choices, dict):
-            return [(key, str(text)) for key, text in self.choices or ()]
-        groups = [(str(group), [(key, str(text)) for key, text in items]) for group, items in self.choices.items()]
-        return [option for group, items in groups for option in ([(group, items)] if group else items)]
+        """[(value, text)], and for each group (group, [(value, text)])."""
+        made: list[tuple[str, Any]] = []
+        for group, members in groupby(self.choices or (), key=lambda choice: choice.optgroup):
+            options = [(choice.value, str(choice.label)) for choice in members]
+            made += [(group, options)] if group else options
+        return made
 
 
 class DeleteForm(ErrorForm):
@@ -150,14 +158,17 @@ class OltForm(ErrorForm):
 
     def offer(self, brands: Sequence[Brand], credentials: Sequence[CredentialRow]) -> None:
         """Fill the two selects. A brand's group starts with "model unknown", so one choice is always consistent."""
-        self.device.choices = {"": [("", _("Choose…"))]} | {
-            brand.name: [
-                (f"{brand.key}/", _("%(brand)s, model unknown", brand=brand.name)),
-                *((f"{brand.key}/{model.key}", f"{brand.name} {model.name}") for model in brand.models),
-            ]
+        self.device.choices = [SelectChoice("", _("Choose…"))] + [
+            SelectChoice(f"{brand.key}/{key}", text, optgroup=brand.name)
             for brand in brands
-        }
-        self.credential.choices = [(row.id, f"{row.name} (SNMP v{row.version})") for row in credentials]
+            for key, text in (
+                ("", _("%(brand)s, model unknown", brand=brand.name)),
+                *((model.key, f"{brand.name} {model.name}") for model in brand.models),
+            )
+        ]
+        self.credential.choices = [
+            SelectChoice(str(row.id), f"{row.name} (SNMP v{row.version})") for row in credentials
+        ]
 
     @staticmethod
     def stored(olt: Olt) -> dict[str, Any]:
@@ -182,7 +193,9 @@ class ProbeForm(ErrorForm):
 
     address = StringField(_l("Address"), validators=[DataRequired(_l("Fill in the address.")), Length(max=255)])
     port = IntegerField(_l("UDP port"), default=161, validators=[InputRequired(), NumberRange(1, 65535)])
-    credential = IntegerField(_l("SNMP credential"), validators=[InputRequired(_l("Choose a credential."))])
+    credential = IntegerField(
+        _l("SNMP credential"), validators=[InputRequired(_l("Choose a credential.")), NumberRange(1, LARGEST)]
+    )
     timeout = FloatField(_l("Timeout (s)"), default=2.0, validators=[Optional(), NumberRange(0.1, 12)])
     retries = IntegerField(_l("Retries"), default=1, validators=[Optional(), NumberRange(0, 10)])
 
@@ -209,7 +222,7 @@ class CredentialForm(ErrorForm):
     name = StringField(_l("Name"), validators=[DataRequired(), Length(max=80)])
     version = Select(
         _l("SNMP version"),
-        choices=[("2c", "v2c"), ("3", "v3"), ("1", "v1")],
+        choices=_choices(("2c", "v2c"), ("3", "v3"), ("1", "v1")),
         default="2c",
         description=_l("v2c where the OLT has it; v3 where the network between is not yours."),
     )
@@ -218,11 +231,13 @@ class CredentialForm(ErrorForm):
     )
     username = StringField(_l("User"), validators=[Length(max=64)], description=_l("v3 security name."))
     auth_protocol = Select(
-        _l("Authentication"), choices=[("", _l("None")), ("SHA", "SHA"), ("MD5", "MD5")], validators=[Optional()]
+        _l("Authentication"),
+        choices=_choices(("", _l("None")), ("SHA", "SHA"), ("MD5", "MD5")),
+        validators=[Optional()],
     )
     auth_password = PasswordField(_l("Authentication password"), validators=[Length(max=255)])
     priv_protocol = Select(
-        _l("Encryption"), choices=[("", _l("None")), ("AES", "AES"), ("DES", "DES")], validators=[Optional()]
+        _l("Encryption"), choices=_choices(("", _l("None")), ("AES", "AES"), ("DES", "DES")), validators=[Optional()]
     )
     priv_password = PasswordField(_l("Encryption password"), validators=[Length(max=255)])
 
@@ -250,7 +265,7 @@ class NodeForm(ErrorForm):
         validators=[Length(max=60)],
         description=_l("Short name in files and the API, unique in this workflow. Empty: made from the name."),
     )
-    kind = Select(_l("Kind"), choices=list(KIND_LABELS.items()), default=NodeKind.GET.value)
+    kind = Select(_l("Kind"), choices=_choices(*KIND_LABELS.items()), default=NodeKind.GET.value)
     oid = StringField(
         _l("OID"),
         validators=[DataRequired(), Length(max=255)],

@@ -14,7 +14,7 @@ from portal.models import Olt
 from portal.queries import catalogue, keyset, olts, workflows
 from portal.services import olts as service
 from portal.services.errors import Invalid, ServiceError
-from portal.web import live
+from portal.web import args, live
 from portal.web.access import requires
 from portal.web.formatting import now, number
 from portal.web.forms import DeleteForm, OltForm
@@ -40,12 +40,11 @@ def one(olt_id: int) -> Olt:
 
 def _wanted() -> olts.OltFilter:
     """The filter in the URL; words that mean nothing are left out."""
-    state, sort = request.args.get("state", ""), request.args.get("sort", "")
     return olts.OltFilter(
-        q=request.args.get("q", "").strip()[:100],
-        state=state if state in olts.STATES else "",
-        brand=request.args.get("brand", "")[:40],
-        sort=sort if sort in olts.SORTS else "name",
+        q=args.text("q"),
+        state=args.word("state", olts.STATES),
+        brand=args.text("brand", 40),
+        sort=args.word("sort", olts.SORTS, "name"),
     )
 
 
@@ -176,7 +175,7 @@ def delete(olt_id: int) -> Page:
     name = olt.name
     if not form.validate_on_submit():
         _online, known = olts.onu_counts([olt_id]).get(olt_id, (0, 0))
-        return render_template("olts/delete.html", olt=olt, form=form, onus=known)
+        return render_template("olts/delete.html", olt=olt, form=form, onus=known), 422 if form.errors else 200
     try:
         service.delete(olt_id, form.reason.data or "", current_user.username, now())
     except ServiceError as refused:

@@ -11,7 +11,7 @@ from flask_babel import ngettext
 from portal.domain.statuses import Role
 from portal.models import Olt
 from portal.queries import keyset, olts, onus
-from portal.web import live, metrics
+from portal.web import args, live, metrics
 from portal.web.access import requires
 from portal.web.formatting import now, number
 
@@ -27,21 +27,15 @@ STATE_WORDS = {
 }
 
 
-def _number(name: str) -> int | None:
-    value = request.args.get(name, type=int)
-    return value if value is not None and 0 <= value < 1_000_000 else None
-
-
 def _wanted(olt_id: int | None = None) -> onus.OnuFilter:
     """The filter in the URL; words that mean nothing are left out."""
-    state, sort = request.args.get("state", ""), request.args.get("sort", "")
     return onus.OnuFilter(
-        q=request.args.get("q", "").replace("\x00", "").strip()[:100],
-        state=state if state in onus.STATES else "",
-        sort=sort if sort.removeprefix("-") in onus.SORTS else "position",
+        q=args.text("q"),
+        state=args.word("state", onus.STATES),
+        sort=args.word("sort", onus.SORTS, "position"),
         olt_id=olt_id,
-        slot=_number("slot"),
-        port=_number("port"),
+        slot=args.number("slot"),
+        port=args.number("port"),
     )
 
 
@@ -100,7 +94,7 @@ def _chips(wanted: onus.OnuFilter) -> list[tuple[str, str]]:
 @requires(Role.VIEWER)
 def index() -> Response:
     """ONUs of all OLTs. Live."""
-    olt_id = request.args.get("olt", type=int)
+    olt_id = args.number("olt")
     return _list(_wanted(olt_id), olts.get(olt_id) if olt_id else None)
 
 

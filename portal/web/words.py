@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 from flask_babel import LazyString
 from flask_babel import lazy_gettext as _l
+from flask_babel import lazy_pgettext as pgettext  # under the name that pybabel looks for
 
 from portal.domain.statuses import (
     AttemptStatus,
@@ -42,9 +43,16 @@ FACES: Mapping[type[StrEnum], Mapping[str, Face]] = {
     ExecutionStatus: {
         "PENDING": PENDING, "RUNNING": RUNNING, "SUCCESS": SUCCESS, "FAILED": FAILED, "INTERRUPTED": INTERRUPTED,
     },
-    AttemptStatus: {"RUNNING": RUNNING, "SUCCESS": SUCCESS, "FAILED": FAILED, "INTERRUPTED": INTERRUPTED},
+    AttemptStatus: {
+        "RUNNING": RUNNING,
+        "SUCCESS": SUCCESS._replace(label=pgettext("try", "Succeeded")),
+        "FAILED": FAILED._replace(label=pgettext("try", "Failed")),
+        "INTERRUPTED": INTERRUPTED._replace(label=pgettext("try", "Interrupted")),
+    },
     StepStatus: {
-        "SUCCESS": SUCCESS, "FAILED": FAILED, "SKIPPED": Face(_l("Skipped"), "muted", "player-skip-forward"),
+        "SUCCESS": SUCCESS._replace(label=pgettext("try", "Succeeded")),
+        "FAILED": FAILED._replace(label=pgettext("try", "Failed")),
+        "SKIPPED": Face(_l("Skipped"), "muted", "player-skip-forward"),
     },
     OltState: {
         "unknown": UNKNOWN,

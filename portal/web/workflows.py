@@ -12,7 +12,7 @@ from portal.queries import catalogue, keyset, olts, workflows
 from portal.services import executions
 from portal.services import workflows as service
 from portal.services.errors import Invalid, ServiceError
-from portal.web import live
+from portal.web import args, live
 from portal.web.access import requires
 from portal.web.formatting import now
 from portal.web.forms import ActionForm, ChainedNodeForm, NodeForm, said
@@ -36,7 +36,7 @@ def _node(node_id: int) -> tuple[WorkflowNode, Olt]:
 @requires(Role.VIEWER)
 def index() -> Response:
     """Every OLT with the sums of its workflow. Live."""
-    q = request.args.get("q", "").strip()[:100]
+    q = args.text("q")
     return live.render("workflows/index.html", q=q, page=workflows.page(q, keyset.cursor(request.args)))
 
 
@@ -82,9 +82,9 @@ def add_node(olt_id: int) -> Page:
 
 def _master(olt_id: int) -> WorkflowNode | None:
     """The master in the URL, if the OLT has it."""
-    wanted = request.args.get("master", type=int)
-    if wanted is None:
+    if "master" not in request.args:
         return None
+    wanted = args.number("master")
     master: WorkflowNode = next((n for n in workflows.masters_of(olt_id) if n.id == wanted), None) or abort(404)
     return master
 
@@ -156,25 +156,23 @@ def run_node(node_id: int) -> BaseResponse:
         execution_id, created = executions.run_now(node_id, current_user.username, now())
     except ServiceError as refused:
         flash(said(str(refused)), "error")
-        return _after(olt_id, node_id)
+        return Response(headers={"HX-Refresh": "true"}) if htmx else _to_board(olt_id, node_id)
     if htmx:
-        return _accepted(olt_id)
+        return _after(olt_id, node_id, 202)
     message = _("Queued as execution %(id)s.", id=execution_id)
     flash(message if created else _("Execution %(id)s is already on its way.", id=execution_id), "success")
     return redirect(url_for("executions.detail", execution_id=execution_id), 303)
 
 
-def _accepted(olt_id: int) -> Response:
-    """202 with the board on which the execution now waits."""
+def _after(olt_id: int, node_id: int | None = None, code: int = 200) -> BaseResponse:
+    """After a button: the board (or the OLT's page) as the fragment it was pressed in, or back to the board."""
+    if not htmx:
+        return _to_board(olt_id, node_id)
+    if htmx.target == "olt_live":  # htmx follows, and asks that page for the same fragment
+        return redirect(url_for("olts.detail", olt_id=olt_id), 303)
     response = _board(_olt(olt_id))
-    if response.status_code == 200:
-        response.status_code = 202
+    response.status_code = code if response.status_code == 200 else response.status_code
     return response
-
-
-def _after(olt_id: int, node_id: int | None = None) -> BaseResponse:
-    """After a button: the board as a fragment, or back to it."""
-    return _board(_olt(olt_id)) if htmx else _to_board(olt_id, node_id)
 
 
 @bp.route("/workflow-nodes/<int:node_id>/delete", methods=["GET", "POST"])

@@ -2,6 +2,7 @@
 
 import logging
 import re
+import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -74,6 +75,17 @@ FOREIGN = (
 )
 
 
+def settings_for(database_url: str, folder: Path) -> Settings:
+    return Settings(
+        database_url=database_url,
+        redis_url=f"unix://{folder}/no-redis.sock?db=0",
+        secret_key="a secret key for tests",
+        fernet_keys=(FERNET_KEY,),
+        timezone="America/Lima",
+        instance=folder,
+    )
+
+
 @pytest.fixture
 def database_url(databases: Databases, tmp_path: Path) -> str:
     """SQLite; that the same pages work on PostgreSQL is one test of its own."""
@@ -100,10 +112,29 @@ def fresh_limits(app: Flask) -> Iterator[None]:
     yield
 
 
-@pytest.fixture
-def seeded(app: Flask) -> Flask:
-    """Two OLTs with a day of executions, at this moment."""
+@pytest.fixture(scope="module")
+def filled(databases: Databases, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A database file with two OLTs and a day of executions; tests get copies."""
+    folder = tmp_path_factory.mktemp("filled")
+    app = create_app(settings_for(databases.sqlite(folder), folder))
     seed.seed(app, "few")
+    with app.app_context():
+        db.session.remove()
+        with db.engine.connect() as connection:
+            connection.exec_driver_sql("PRAGMA wal_checkpoint(TRUNCATE)")
+        db.engine.dispose()
+    return folder / "facho.db"
+
+
+@pytest.fixture
+def seeded(app: Flask, filled: Path, tmp_path: Path) -> Flask:
+    """Two OLTs with a day of executions; scheduler and pollers were seen just now."""
+    with app.app_context():
+        db.engine.dispose()
+    for left in tmp_path.glob("facho.db-*"):
+        left.unlink()
+    shutil.copy(filled, tmp_path / "facho.db")
+    seed.keep_alive(app)
     return app
 
 
@@ -327,15 +358,7 @@ def tour(
 ) -> dict[str, TestResponse]:
     """Every page once, as the administrator sees it."""
     folder = tmp_path_factory.mktemp("tour")
-    settings = Settings(
-        database_url=databases.sqlite(folder),
-        redis_url="unix:///nowhere.sock",
-        secret_key="tour",
-        fernet_keys=(FERNET_KEY,),
-        timezone="America/Lima",
-        instance=folder,
-    )
-    app = create_app(settings)
+    app = create_app(settings_for(databases.sqlite(folder), folder))
     app.jinja_env.bytecode_cache = compiled
     seed.seed(app, "few")
     person = visitor(app, "admin")
@@ -625,7 +648,7 @@ def test_a_composite_that_could_start_is_next(one_waiting: Flask) -> None:
 def test_a_composite_waits_for_the_one_that_has_its_olt(one_waiting: Flask) -> None:
     with written(one_waiting) as session:
         session.execute(update(Execution).where(Execution.status == ExecutionStatus.RUNNING).values(olt_id=2))
-    assert "The OLT is busy with Potencia RX since" in queue_text(one_waiting)
+    assert "The OLT is busy with Potencia RX for" in queue_text(one_waiting)
 
 
 def test_a_composite_waits_for_its_next_try(one_waiting: Flask) -> None:
@@ -709,7 +732,7 @@ def test_an_expired_form_says_that_nothing_was_saved(people: Flask) -> None:
     assert (answer.status_code, title_of(answer)) == (400, "The form had expired")
 
 
-# ---------------------------------------------------------------------------------------------------- databases, budgets
+# ------------------------------------------------------------------------------------------------- databases, budgets
 
 
 def test_every_page_and_fragment_works_on_postgresql(settings: Settings, databases: Databases) -> None:

@@ -10,11 +10,11 @@ from babel.messages.pofile import read_po
 
 ROOT = Path(__file__).resolve().parents[2]
 SPANISH = ROOT / "portal" / "translations" / "es" / "LC_MESSAGES" / "messages.po"
-METHODS = [("portal/**.py", "python"), ("portal/templates/**.html", "jinja2")]
+METHODS = [("**.py", "python"), ("templates/**.html", "jinja2")]
 KEYWORDS = {**DEFAULT_KEYWORDS, "_l": None, "lazy_gettext": None}
 BLANK = re.compile(r"%\([a-z_]+\)[a-z]|%%|\{\}")
 
-Key = str | tuple[str, ...]
+Key = tuple[str, str | None]  # msgid (of a plural, its singular), context
 
 
 @pytest.fixture(scope="module")
@@ -27,12 +27,10 @@ def spanish() -> Catalog:
 def used() -> dict[Key, str]:
     """Each msgid in the sources, and where it stands."""
     found: dict[Key, str] = {}
-    for filename, line, text, _comments, _context in extract_from_dir(ROOT / "portal", METHODS_BELOW, {}, KEYWORDS):
-        found.setdefault(tuple(text) if isinstance(text, tuple) else text, f"{filename}:{line}")
+    for filename, line, text, _comments, context in extract_from_dir(ROOT / "portal", METHODS, {}, KEYWORDS):
+        msgid = text[0] if isinstance(text, tuple) else text
+        found.setdefault((msgid, context), f"{filename}:{line}")
     return found
-
-
-METHODS_BELOW = [(pattern.removeprefix("portal/"), method) for pattern, method in METHODS]
 
 
 def translated(message: Message) -> list[str]:
@@ -40,19 +38,17 @@ def translated(message: Message) -> list[str]:
 
 
 def test_every_text_in_the_sources_has_a_spanish_translation(spanish: Catalog, used: dict[Key, str]) -> None:
-    singular = {key: key[0] if isinstance(key, tuple) else key for key in used}
     missing = [
-        f"{used[key]}: {msgid}"
-        for key, msgid in singular.items()
-        if (message := spanish.get(msgid)) is None or not all(translated(message)) or message.fuzzy
+        f"{place}: {msgid}"
+        for (msgid, context), place in used.items()
+        if (message := spanish.get(msgid, context)) is None or not all(translated(message)) or message.fuzzy
     ]
     assert missing == []
 
 
 def test_nothing_is_translated_that_no_source_uses(spanish: Catalog, used: dict[Key, str]) -> None:
-    known = {key[0] if isinstance(key, tuple) else key for key in used}
-    ids = {message.id[0] if isinstance(message.id, tuple) else message.id for message in spanish if message.id}
-    assert sorted(ids - known) == []
+    known = {(one.id[0] if isinstance(one.id, tuple) else one.id, one.context) for one in spanish if one.id}
+    assert sorted(known - set(used), key=str) == []
 
 
 def test_a_translation_has_the_same_blanks_as_its_text(spanish: Catalog) -> None:

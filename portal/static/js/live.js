@@ -88,7 +88,9 @@
   var banner = document.getElementById("lost");
   function lose() {
     if (!banner || !banner.hidden) { return; }
-    var since = new Date().toLocaleTimeString(root.lang, { hour: "2-digit", minute: "2-digit", hour12: false });
+    var since = new Date(Date.now() + skew).toLocaleTimeString("en-GB", {
+      hour: "2-digit", minute: "2-digit", timeZone: root.dataset.zone
+    });
     banner.querySelector("span").textContent = banner.dataset.text.replace("{}", since);
     banner.hidden = false;
     root.classList.add("fx-is-lost");

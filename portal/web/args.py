@@ -1,0 +1,24 @@
+"""Arguments of a URL as plain values. What means nothing becomes nothing: a URL typed by hand is never an error."""
+
+from collections.abc import Container
+
+from flask import request
+
+LARGEST = 2**31 - 1  # what an INTEGER column holds on PostgreSQL
+
+
+def text(name: str, longest: int = 100) -> str:
+    """The argument without blanks around it and without NUL, which PostgreSQL refuses; cut to `longest`."""
+    return request.args.get(name, "").replace("\x00", "").strip()[:longest]
+
+
+def word(name: str, known: Container[str], default: str = "") -> str:
+    """The argument if it is one of `known`."""
+    value = request.args.get(name, "")
+    return value if value in known else default
+
+
+def number(name: str) -> int | None:
+    """A whole number that a column can hold, or None."""
+    value = request.args.get(name, type=int)
+    return value if value is not None and 0 <= value <= LARGEST else None

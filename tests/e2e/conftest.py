@@ -1,0 +1,136 @@
+"""A real browser on the whole portal with a few seeded rows. A test takes `portal` (address, app) and `visit`."""
+
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+from flask import Flask
+from playwright.sync_api import Browser, BrowserContext, Page, sync_playwright
+from sqlalchemy.orm import Session
+from werkzeug.serving import make_server
+
+from app import create_app
+from config import Settings
+from portal.extensions import db, transaction
+from tests.conftest import FERNET_KEY, Databases
+from tests.support import seed
+
+CHROMIUM = "/usr/bin/chromium"  # Debian's; ops/setup installs it. Elsewhere Playwright's own is used.
+FLAGS = [
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+]
+# Tests that cause these look at what the page makes of them.
+IGNORED = ("net::ERR_INTERNET_DISCONNECTED", "htmx:afterRequest", "htmx:sendError", "status of 401", "status of 404")
+
+Visit = Callable[..., Page]
+
+
+@dataclass
+class Portal:
+    """The portal at an address, and its database from inside."""
+
+    app: Flask
+    url: str
+    problems: list[str] = field(default_factory=list)
+
+    @contextmanager
+    def writing(self) -> Iterator[Session]:
+        """A transaction on the portal's database."""
+        with self.app.app_context(), transaction() as session:
+            yield session
+
+    def alive(self) -> None:
+        """Scheduler and pollers were seen just now."""
+        seed.keep_alive(self.app)
+
+
+@pytest.fixture(scope="session")
+def portal(databases: Databases, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Portal]:
+    """Seeded with two OLTs, served over HTTP from this process."""
+    folder: Path = tmp_path_factory.mktemp("portal")
+    settings = Settings(
+        database_url=databases.sqlite(folder),
+        redis_url=f"unix://{folder}/no-redis.sock?db=0",
+        secret_key="e2e",
+        fernet_keys=(FERNET_KEY,),
+        timezone="America/Lima",
+        instance=folder,
+    )
+    app = create_app(settings)
+    seed.seed(app, "few")
+    server = make_server("127.0.0.1", 0, app, threaded=True)
+    thread = threading.Thread(target=server.serve_forever, daemon=True)
+    thread.start()
+    yield Portal(app, f"http://127.0.0.1:{server.server_port}")
+    server.shutdown()
+    thread.join(timeout=10)
+    with app.app_context():
+        db.engine.dispose()
+
+
+@pytest.fixture(scope="session")
+def browser() -> Iterator[Browser]:
+    """Chromium without a window."""
+    with sync_playwright() as playwright:
+        path = CHROMIUM if Path(CHROMIUM).exists() else None
+        started = playwright.chromium.launch(executable_path=path, args=FLAGS)
+        yield started
+        started.close()
+
+
+@pytest.fixture(scope="session")
+def cookies(portal: Portal, browser: Browser) -> dict[str, list[Any]]:
+    """Session cookies by user name: each user logs in once."""
+    return {}
+
+
+@pytest.fixture
+def visit(portal: Portal, browser: Browser, cookies: dict[str, list[Any]]) -> Iterator[Visit]:
+    """visit("/olts/", username="admin", width=390, language="en") → the page, logged in ("" = not).
+
+    At the end no page may have reported an error, a warning or a breach of the content security policy.
+    """
+    contexts: list[BrowserContext] = []
+    problems: list[str] = []
+
+    def go(
+        path: str = "/", *, username: str = "admin", width: int = 1440, language: str = "es", **options: Any
+    ) -> Page:
+        context = browser.new_context(viewport={"width": width, "height": 900}, locale=language, **options)
+        contexts.append(context)
+        page = context.new_page()
+        page.set_default_timeout(10_000)
+        page.on("console", lambda message: message.type in ("error", "warning") and problems.append(message.text))
+        page.on("pageerror", lambda error: problems.append(str(error)))
+        page.on("dialog", lambda dialog: problems.append(f"dialog: {dialog.message}"))
+        portal.alive()
+        if username:
+            _enter(portal, page, username, cookies)
+        page.goto(portal.url + path)
+        return page
+
+    yield go
+    for context in contexts:
+        context.close()
+    assert [text for text in problems if not any(known in text for known in IGNORED)] == []
+
+
+def _enter(portal: Portal, page: Page, username: str, cookies: dict[str, list[Any]]) -> None:
+    if username not in cookies:
+        page.goto(f"{portal.url}/login")
+        page.fill("[name=username]", username)
+        page.fill("[name=password]", seed.password_of(username))
+        page.press("[name=password]", "Enter")
+        page.wait_for_url(f"{portal.url}/")
+        cookies[username] = page.context.cookies()
+    page.context.add_cookies(cookies[username])

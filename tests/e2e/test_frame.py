@@ -1,0 +1,247 @@
+"""The portal's frame in a real browser: what lives, what must not be lost, and what works on a phone."""
+
+import re
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from playwright.sync_api import Page, expect
+from sqlalchemy import delete, update
+
+from portal.domain.statuses import ExecutionStatus, Trigger
+from portal.models import Execution, Olt, User
+from tests.e2e.conftest import Portal, Visit
+
+pytestmark = pytest.mark.e2e
+
+PAGES = ("/", "/olts/", "/executions/", "/executions/1", "/pollers/", "/queue/", "/onus/", "/nowhere")
+
+
+def add_execution(portal: Portal, name: str) -> None:
+    with portal.writing() as session:
+        moment = datetime.now(UTC) - timedelta(seconds=3)
+        session.add(
+            Execution(
+                node_name=name,
+                olt_id=1,
+                device_key="e2e",
+                status=ExecutionStatus.SUCCESS,
+                trigger=Trigger.SCHEDULE,
+                priority=40,
+                scheduled_for=moment,
+                started_at=moment,
+                finished_at=moment,
+                duration_ms=10,
+                delay_ms=5,
+                attempt=1,
+            )
+        )
+
+
+def hide(page: Page, hidden: bool) -> None:
+    page.evaluate(
+        """hidden => {
+            Object.defineProperty(document, 'hidden', {value: hidden, configurable: true});
+            document.dispatchEvent(new Event('visibilitychange'));
+        }""",
+        hidden,
+    )
+
+
+def test_a_person_logs_in_and_sees_what_happens(visit: Visit) -> None:
+    page = visit("/login", username="")
+    page.fill("[name=username]", "viewer")
+    page.fill("[name=password]", "wrong password")
+    page.press("[name=password]", "Enter")
+    expect(page.get_by_role("alert")).to_contain_text("no son correctos")
+    page.fill("[name=password]", "facho-viewer-2026")
+    page.press("[name=password]", "Enter")
+    expect(page.locator("h1")).to_have_text("2 OLTs responden, 0 inalcanzables")
+
+
+def test_every_page_of_the_rail_opens_without_a_complaint_of_the_browser(visit: Visit) -> None:
+    page = visit("/")
+    links = [link.get_attribute("href") for link in page.locator(".fx-rail nav a").all()]
+    assert links == ["/", "/olts/", "/executions/", "/pollers/", "/queue/", "/onus/"]
+    for link in links:
+        page.locator(f'.fx-rail nav a[href="{link}"]').click()
+        expect(page.locator(".fx-rail [aria-current=page]")).to_have_attribute("href", str(link))
+        expect(page.locator("h1")).to_be_visible()
+
+
+def test_something_new_appears_by_itself_and_nothing_of_the_reader_is_lost(portal: Portal, visit: Visit) -> None:
+    page = visit("/executions/")
+    link = page.locator("tbody tr").nth(20).locator("a").first
+    link.scroll_into_view_if_needed()
+    link.focus()
+    page.evaluate("window.scrollBy(0, 150)")
+    focused = """() => [document.activeElement.getAttribute('href'),
+                        Math.round(document.activeElement.getBoundingClientRect().top)]"""
+    before = page.evaluate(focused)
+    add_execution(portal, "Recién llegada")
+    expect(page.locator("tbody")).to_contain_text("Recién llegada")
+    assert page.evaluate(focused) == before
+
+
+def test_an_unchanged_fragment_changes_nothing_in_the_page(portal: Portal, visit: Visit) -> None:
+    page = visit("/queue/")
+    with page.expect_response(lambda answer: "/queue/" in answer.url and answer.status == 204):
+        pass
+    page.evaluate("() => { document.querySelector('#queue_live h1').dataset.mine = 'yes'; }")
+    with page.expect_response(lambda answer: "/queue/" in answer.url and answer.status == 204):
+        pass
+    expect(page.locator("#queue_live h1")).to_have_attribute("data-mine", "yes")
+
+
+def test_the_tab_is_named_after_the_answer_and_follows_it(portal: Portal, visit: Visit) -> None:
+    page = visit("/")
+    expect(page).to_have_title("2 OLTs responden, 0 inalcanzables · Facho Deluxe")
+    try:
+        with portal.writing() as session:
+            session.execute(update(Olt).where(Olt.id == 1).values(state="unreachable"))
+        expect(page).to_have_title("1 OLT responde, 1 inalcanzable · Facho Deluxe")
+    finally:
+        with portal.writing() as session:
+            session.execute(update(Olt).where(Olt.id == 1).values(state="up"))
+
+
+def test_ages_go_on_while_nothing_is_swapped(visit: Visit) -> None:
+    page = visit("/executions/1")
+    page.evaluate(
+        """() => {
+            const tag = document.createElement('time');
+            tag.id = 'probe'; tag.dataset.tick = 'age';
+            tag.dateTime = new Date(Date.now() - 40000).toISOString();
+            document.querySelector('main').append(tag);
+        }"""
+    )
+    expect(page.locator("#probe")).to_have_text(re.compile("hace 4[0-9].s"))
+
+
+def test_a_hidden_tab_asks_nothing_and_catches_up_when_it_is_seen_again(visit: Visit) -> None:
+    page = visit("/queue/")
+    with page.expect_request(lambda request: "/queue/" in request.url and "hx-request" in request.headers):
+        pass
+    hide(page, True)
+    asked: list[str] = []
+    page.on("request", lambda request: asked.append(request.url))
+    page.evaluate("document.body.dispatchEvent(new CustomEvent('wake'))")  # what a timer would do
+    page.evaluate("() => new Promise(requestAnimationFrame)")
+    assert asked == []
+    with page.expect_request(lambda request: request.url.endswith("/queue/")):
+        hide(page, False)
+
+
+def test_a_lost_server_is_told_quietly_and_found_again_alone(visit: Visit) -> None:
+    page = visit("/executions/")
+    rows = page.locator("tbody tr").count()
+    page.context.set_offline(True)
+    expect(page.locator("#lost")).to_be_visible()
+    here = [(datetime.now(UTC) - timedelta(hours=5, minutes=n)).strftime("%H:%M") for n in (0, 1)]  # Lima
+    expect(page.locator("#lost")).to_contain_text(re.compile(f"Sin conexión desde ({here[0]}|{here[1]})"))
+    assert page.locator("tbody tr").count() == rows
+    page.context.set_offline(False)
+    expect(page.locator("#lost")).to_be_hidden()
+
+
+def test_an_open_menu_survives_the_refresh(visit: Visit) -> None:
+    page = visit("/")
+    page.get_by_role("button", name="Cuenta de admin").click()
+    expect(page.locator(".fx-menu")).to_be_visible()
+    with page.expect_response(lambda answer: answer.url.endswith("/pulse")):
+        pass
+    expect(page.locator(".fx-menu")).to_be_visible()
+
+
+def test_a_session_that_was_ended_leads_to_the_login_and_back(portal: Portal, visit: Visit) -> None:
+    with portal.writing() as session:
+        session.query(User).filter_by(username="passing").delete()
+        session.add(User(username="passing", password_hash="x", created_at=datetime.now(UTC)))
+    page = visit("/login", username="")
+    page.fill("[name=username]", "viewer")
+    page.fill("[name=password]", "facho-viewer-2026")
+    page.press("[name=password]", "Enter")
+    page.goto(f"{portal.url}/queue/")
+    with portal.writing() as session:
+        session.execute(update(User).where(User.username == "viewer").values(session_epoch=User.session_epoch + 1))
+    page.wait_for_url("**/login?next=/queue/")
+    assert page.locator("table").count() == 0
+    page.fill("[name=username]", "viewer")
+    page.fill("[name=password]", "facho-viewer-2026")
+    page.press("[name=password]", "Enter")
+    page.wait_for_url("**/queue/")
+
+
+@pytest.mark.parametrize("language", ["es", "en"])
+def test_nothing_scrolls_sideways_on_a_phone(visit: Visit, language: str) -> None:
+    page = visit("/", width=390, language=language, has_touch=True)
+    for path in PAGES:
+        page.goto(page.url.split("/", 3)[0] + "//" + page.url.split("/", 3)[2] + path)
+        wide = page.evaluate("document.documentElement.scrollWidth - document.documentElement.clientWidth")
+        assert wide <= 0, path
+
+
+def test_the_theme_is_chosen_once_and_is_there_before_the_first_paint(visit: Visit) -> None:
+    page = visit("/", color_scheme="light")
+    assert page.evaluate("document.documentElement.dataset.bsTheme") == "light"
+    page.get_by_role("button", name="Cuenta de admin").click()
+    page.get_by_role("button", name="Oscuro").click()
+    expect(page.locator("html")).to_have_attribute("data-bs-theme", "dark")
+    page.add_init_script(
+        "new MutationObserver((_, o) => { if (document.body) { o.disconnect();"
+        " window.early = document.documentElement.dataset.bsTheme; } })"
+        ".observe(document, {childList: true, subtree: true});"
+    )
+    page.reload()
+    assert page.evaluate("window.early") == "dark"
+
+
+def test_the_language_is_switched_in_the_account_menu(visit: Visit) -> None:
+    page = visit("/queue/", username="operator")
+    page.get_by_role("button", name="Cuenta de operator").click()
+    page.get_by_role("button", name="English").click()
+    expect(page.locator(".fx-rail [aria-current=page]")).to_have_text("Queue")
+    page.get_by_role("button", name="Account of operator").click()
+    page.get_by_role("button", name="Español").click()
+    expect(page.locator(".fx-rail [aria-current=page]")).to_have_text("Cola")
+
+
+def test_letters_lead_to_pages_and_slash_to_the_search(portal: Portal, visit: Visit) -> None:
+    page = visit("/")
+    page.keyboard.press("g")
+    page.keyboard.press("u")
+    page.wait_for_url("**/onus/")
+    page.keyboard.press("/")
+    assert page.evaluate("document.activeElement.matches('[data-search]')")
+    page.keyboard.type("gq")
+    assert page.url.endswith("/onus/")
+    page.evaluate("document.activeElement.blur()")
+    page.keyboard.press("?")
+    expect(page.locator("#keys")).to_be_visible()
+    page.keyboard.press("Escape")
+    expect(page.locator("#keys")).to_be_hidden()
+
+
+def test_a_filter_applies_itself_and_stays_in_the_url(visit: Visit) -> None:
+    page = visit("/executions/")
+    page.select_option("[name=status]", "FAILED")
+    page.wait_for_url("**/executions/?status=FAILED")
+    page.locator(".fx-chip").click()
+    page.wait_for_url("**/executions/")
+
+
+def test_a_click_anywhere_on_a_row_opens_it(visit: Visit) -> None:
+    page = visit("/executions/")
+    page.locator("tbody tr").first.locator("td").nth(5).click()
+    page.wait_for_url(re.compile(r"/executions/\d+$"))
+
+
+def test_hostile_names_run_nothing(portal: Portal, visit: Visit) -> None:
+    evil = "\"><img src=x onerror=alert(1)><b hx-get='/pulse' hx-trigger='load'>x</b>"
+    add_execution(portal, evil)
+    try:
+        page = visit("/executions/")
+        expect(page.locator("tbody")).to_contain_text("onerror=alert(1)")
+        assert page.locator("main img, main b[hx-get]").count() == 0
+    finally:
+        with portal.writing() as session:
+            session.execute(delete(Execution).where(Execution.node_name == evil))

@@ -1,0 +1,76 @@
+"""Migrations on both databases: up, down, and the same tables as the models."""
+
+from pathlib import Path
+
+import pytest
+from alembic.autogenerate import compare_metadata
+from alembic.migration import MigrationContext
+from flask import Flask
+from flask_migrate import downgrade, upgrade
+from sqlalchemy import inspect
+
+from app import create_app
+from config import Settings
+from portal.extensions import db
+from portal.models.types import EncryptedText
+from tests.conftest import FERNET_KEY, Databases
+
+FOLDER = str(Path(__file__).resolve().parents[2] / "migrations")
+
+
+@pytest.fixture(params=["sqlite", "postgresql"])
+def empty(request: pytest.FixtureRequest, databases: Databases, tmp_path: Path) -> Flask:
+    url = f"sqlite:///{tmp_path}/empty.db" if request.param == "sqlite" else databases.blank_postgresql()
+    return create_app(
+        Settings(database_url=url, redis_url="unix:///nowhere", secret_key="x", fernet_keys=(FERNET_KEY,), timezone="UTC")
+    )
+
+
+def tables() -> set[str]:
+    return set(inspect(db.engine).get_table_names()) - {"alembic_version"}
+
+
+def test_migrations_and_models_agree(empty: Flask) -> None:
+    with empty.app_context():
+        upgrade(FOLDER)
+        with db.engine.connect() as connection:
+            context = MigrationContext.configure(connection, opts={"compare_type": True})
+            assert compare_metadata(context, db.metadata) == []
+        db.engine.dispose()
+
+
+def test_partial_indexes_survive_the_migration(empty: Flask) -> None:
+    with empty.app_context():
+        upgrade(FOLDER)
+        partial = {
+            index["name"]: index["dialect_options"]
+            for index in inspect(db.engine).get_indexes("executions")
+            if index["dialect_options"] and any(key.endswith("_where") for key in index["dialect_options"])
+        }
+        assert {"uq_executions_active_node", "uq_executions_running_device"} <= set(partial)
+        db.engine.dispose()
+
+
+def test_downgrade_leaves_nothing_and_upgrade_works_again(empty: Flask) -> None:
+    with empty.app_context():
+        upgrade(FOLDER)
+        made = tables()
+        downgrade(FOLDER, revision="base")
+        assert tables() == set()
+        upgrade(FOLDER)
+        assert tables() == made == set(db.metadata.tables)
+        db.engine.dispose()
+
+
+def test_no_secret_column_is_readable_in_the_database(app: Flask) -> None:
+    with app.app_context():
+        secret = [
+            (table.name, column.name)
+            for table in db.metadata.tables.values()
+            for column in table.columns
+            if isinstance(column.type, EncryptedText)
+        ]
+        assert {("credentials", "community"), ("credentials", "auth_password"), ("credentials", "priv_password")} <= set(secret)
+        for table, column in secret:
+            types = {item["name"]: str(item["type"]) for item in inspect(db.engine).get_columns(table)}
+            assert types[column] in ("BLOB", "BYTEA")

@@ -1,0 +1,181 @@
+"""OLTs: what can be made and changed, what is refused, and what it does to clocks and waiting work."""
+
+from datetime import datetime, timedelta
+from typing import Any
+
+import pytest
+from flask import Flask
+from sqlalchemy import select
+from sqlalchemy.orm import Session
+
+from portal.domain.statuses import ExecutionStatus
+from portal.models import AuditLog, Execution, Olt, WorkflowNode
+from portal.services import olts
+from portal.services.errors import Invalid, NotFound
+from tests.support.builders import (
+    ACTOR,
+    make_catalogue,
+    make_chained,
+    make_credential,
+    make_node,
+    make_olt,
+    make_zte,
+)  # fmt: skip
+
+GIVEN: dict[str, Any] = {"name": "OLT-LIMA", "address": "10.0.0.5", "brand": "huawei", "credential": "lab"}
+
+
+def refused(given: dict[str, Any], now: datetime) -> dict[str, str]:
+    with pytest.raises(Invalid) as caught:
+        olts.create(given, ACTOR, now)
+    return caught.value.errors
+
+
+def wait_for(session: Session, node: WorkflowNode, now: datetime) -> int:
+    """A PENDING execution of `node`."""
+    waiting = Execution(node_id=node.id, node_name=node.name, olt_id=node.workflow.olt_id, device_key="d",
+                        priority=40, scheduled_for=now)  # fmt: skip
+    session.add(waiting)
+    session.commit()
+    return waiting.id
+
+
+def test_an_olt_gets_defaults_and_one_audit_row(session: Session, now: datetime) -> None:
+    make_catalogue()
+    make_credential()
+    olt = session.get(Olt, olts.create(GIVEN | {"port": "1161"}, ACTOR, now))
+    assert olt is not None
+    assert (olt.port, olt.timeout, olt.retries, olt.max_inflight, olt.enabled) == (1161, 2.0, 1, 2, True)
+    assert (olt.brand.key, olt.model, olt.credential.name) == ("huawei", None, "lab")
+    row = session.scalars(select(AuditLog).where(AuditLog.action == "olt.create")).one()
+    assert (row.actor, row.subject_type, row.subject_id, row.subject_name) == (ACTOR, "olt", olt.id, "OLT-LIMA")
+
+
+def test_every_wrong_field_is_told_at_once(session: Session, now: datetime) -> None:
+    make_catalogue()
+    make_credential()
+    errors = refused(
+        {"name": "", "address": "10.0.0.999", "port": 0, "brand": "huawey", "credential": "nobody", "timeout": "x"}, now
+    )
+    assert errors.keys() == {"name", "address", "port", "brand", "credential", "timeout"}
+    assert "did you mean huawei?" in errors["brand"]
+    assert "model" in refused(GIVEN | {"model": "C320"}, now)
+    assert "unknown" in refused(GIVEN | {"speed": 1}, now)["speed"]
+    assert session.scalars(select(Olt)).all() == []
+
+
+def test_a_name_or_an_address_and_port_belongs_to_one_olt(session: Session, now: datetime) -> None:
+    make_olt("OLT-LIMA", address="10.0.0.5")
+    assert refused(GIVEN | {"address": "10.0.0.6"}, now) == {"name": olts.NAME_TAKEN}
+    assert refused(GIVEN | {"name": "OTHER"}, now) == {"address": olts.ADDRESS_TAKEN}
+    assert olts.create(GIVEN | {"name": "OTHER", "port": 162}, ACTOR, now)
+
+
+@pytest.mark.parametrize(("other", "field"), [({"address": "10.0.0.6"}, "name"), ({"name": "OTHER"}, "address")])
+def test_when_two_create_the_same_at_once_the_second_is_told_the_same(
+    session: Session, now: datetime, monkeypatch: pytest.MonkeyPatch, other: dict[str, Any], field: str
+) -> None:
+    make_olt("OLT-LIMA", address="10.0.0.5")
+    monkeypatch.setattr(olts, "taken", lambda *_: {})  # the check came before the other one's commit
+    assert refused(GIVEN | other, now).keys() == {field}
+    assert len(session.scalars(select(Olt)).all()) == 1
+
+
+def test_an_address_must_lie_in_the_networks(app: Flask, session: Session, now: datetime) -> None:
+    app.config["OLT_NETWORKS"] = ("10.0.0.0/8",)
+    make_catalogue()
+    make_credential()
+    assert "OLT_NETWORKS" in refused(GIVEN | {"address": "192.168.0.1"}, now)["address"]
+    assert olts.create(GIVEN, ACTOR, now)
+
+
+def test_a_request_that_could_outlive_the_lease_is_refused(session: Session, now: datetime) -> None:
+    make_catalogue()
+    make_credential()
+    assert "20 s" in refused(GIVEN | {"timeout": 5, "retries": 3}, now)["timeout"]
+
+
+def test_a_new_address_needs_the_credential_confirmed_or_changed(session: Session, now: datetime) -> None:
+    olt = make_olt(address="10.0.0.5")
+    make_credential("other")
+    for change in ({"address": "10.0.0.6"}, {"port": 1161}):
+        with pytest.raises(Invalid) as caught:
+            olts.update(olt.id, change, ACTOR, now)
+        assert caught.value.errors.keys() == {"credential_confirmed"}
+    olts.update(olt.id, {"address": "10.0.0.6", "credential_confirmed": True}, ACTOR, now)
+    olts.update(olt.id, {"address": "10.0.0.7", "credential": "other"}, ACTOR, now)
+    assert (olt.address, olt.credential.name) == ("10.0.0.7", "other")
+
+
+def test_an_update_without_a_change_leaves_no_trace(session: Session, now: datetime) -> None:
+    olt = make_olt()
+    before = len(session.scalars(select(AuditLog)).all())
+    olts.update(olt.id, {"name": olt.name, "timeout": 2, "model": "MA5800"}, ACTOR, now)
+    assert len(session.scalars(select(AuditLog)).all()) == before
+
+
+def test_an_update_is_audited_with_old_and_new_values(session: Session, now: datetime) -> None:
+    olt = make_olt()
+    olts.update(olt.id, {"timeout": 3, "model": ""}, ACTOR, now)
+    row = session.scalars(select(AuditLog).where(AuditLog.action == "olt.update")).one()
+    assert row.changes == {"timeout": [2.0, 3.0], "model": ["MA5800", ""]}
+
+
+def test_a_brand_whose_catalogue_lacks_a_nodes_oid_is_refused(session: Session, now: datetime) -> None:
+    olt = make_olt()
+    make_node(olt)
+    with pytest.raises(Invalid) as caught:
+        olts.update(olt.id, {"brand": "zte"}, ACTOR, now)
+    assert "node discovery" in caught.value.errors["brand"]
+    empty = make_zte()
+    olts.update(empty.id, {"brand": "huawei"}, ACTOR, now)
+    assert (empty.brand.key, empty.model) == ("huawei", None)
+
+
+def test_disabling_aborts_what_waits_and_keeps_the_grid(session: Session, now: datetime) -> None:
+    node = make_node(make_olt())
+    waiting, was_next = wait_for(session, node, now), node.next_run_at
+    olts.set_enabled(node.workflow.olt_id, False, ACTOR, now)
+    aborted = session.get(Execution, waiting)
+    assert aborted is not None
+    assert aborted.status is ExecutionStatus.INTERRUPTED
+    assert (node.next_run_at, node.workflow.olt.enabled) == (was_next, False)
+
+
+def test_enabling_again_restarts_every_master_a_full_interval_later(session: Session, now: datetime) -> None:
+    olt = make_olt()
+    master = make_node(olt, interval="10m")
+    chained = make_chained(master)
+    olts.set_enabled(olt.id, False, ACTOR, now)
+    later = now + timedelta(minutes=50)
+    olts.set_enabled(olt.id, True, ACTOR, later)
+    assert master.next_run_at == master.anchor_at == later + timedelta(minutes=10)
+    assert chained.next_run_at is None
+    actions = session.scalars(select(AuditLog.action).where(AuditLog.subject_type == "olt").order_by(AuditLog.id)).all()
+    assert actions == ["olt.create", "olt.disable", "olt.enable"]
+
+
+def test_enabling_what_is_enabled_does_not_move_its_clock(session: Session, now: datetime) -> None:
+    master = make_node(make_olt())
+    was = master.next_run_at
+    olts.set_enabled(master.workflow.olt_id, True, ACTOR, now + timedelta(hours=1))
+    assert master.next_run_at == was
+
+
+def test_a_deleted_olt_frees_its_name_and_can_come_back(session: Session, now: datetime) -> None:
+    olt = make_olt(address="10.0.0.5")
+    node = make_node(olt)
+    waiting = wait_for(session, node, now)
+    with pytest.raises(Invalid):
+        olts.delete(olt.id, " ", ACTOR, now)
+    olts.delete(olt.id, "replaced", ACTOR, now)
+    assert session.get(Execution, waiting).status is ExecutionStatus.INTERRUPTED  # type: ignore[union-attr]
+    with pytest.raises(NotFound):
+        olts.update(olt.id, {"site": "x"}, ACTOR, now)
+    second = make_olt(address="10.0.0.5")
+    with pytest.raises(Invalid) as caught:
+        olts.restore(olt.id, ACTOR, now)
+    assert caught.value.errors.keys() == {"name", "address"}
+    olts.delete(second.id, "wrong one", ACTOR, now)
+    olts.restore(olt.id, ACTOR, now)
+    assert (olt.deleted_at, olt.enabled) == (None, False)

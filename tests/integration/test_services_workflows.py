@@ -1,0 +1,226 @@
+"""Nodes of a workflow: keys, chains, clocks by the rules of time, overrides."""
+
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+from sqlalchemy import select
+from sqlalchemy.orm import Session
+
+from portal.domain.statuses import EventType, ExecutionStatus, NodeKind
+from portal.models import AuditLog, CoordinatorLog, Execution, Olt, WorkflowNode
+from portal.services import workflows
+from portal.services.errors import Invalid, NotFound
+from tests.support.builders import ACTOR, make_chained, make_node, make_olt, make_zte
+
+RX: dict[str, Any] = {"key": "rx", "kind": "get", "oid": "huawei.onu_rx_power", "interval": "5m"}
+
+
+def refused(olt: Olt, fields: dict[str, Any], now: datetime) -> dict[str, str]:
+    with pytest.raises(Invalid) as caught:
+        workflows.add_node(olt.id, fields, ACTOR, now)
+    return caught.value.errors
+
+
+def overrides(session: Session) -> list[CoordinatorLog]:
+    wanted = CoordinatorLog.event_type == EventType.INTERVAL_OVERRIDDEN
+    return list(session.scalars(select(CoordinatorLog).where(wanted).order_by(CoordinatorLog.id)))
+
+
+def wait_for(session: Session, node: WorkflowNode, now: datetime) -> int:
+    waiting = Execution(node_id=node.id, node_name=node.name, olt_id=node.workflow.olt_id, device_key="d",
+                        priority=40, scheduled_for=now)  # fmt: skip
+    session.add(waiting)
+    session.commit()
+    return waiting.id
+
+
+def test_a_node_created_at_ten_runs_first_at_one_past_ten(session: Session, now: datetime) -> None:
+    node = make_node(make_olt(), interval="10m")
+    assert node.next_run_at == node.anchor_at == now + timedelta(seconds=60)
+    assert (node.kind, node.priority, node.name) == (NodeKind.DISCOVERY, 90, "discovery")
+
+
+def test_a_chained_node_has_no_clock_and_takes_the_next_place(session: Session, now: datetime) -> None:
+    master = make_node(make_olt())
+    first, second = make_chained(master, "description"), make_chained(master, "again")
+    assert (first.next_run_at, first.interval_seconds, first.position, second.position) == (None, None, 0, 1)
+    assert "no clock" in refused(master.workflow.olt, RX | {"master_id": master.id}, now)["interval"]
+
+
+def test_a_key_is_unique_in_its_workflow_and_made_from_the_name_when_left_out(session: Session, now: datetime) -> None:
+    olt = make_olt()
+    make_node(olt, "rx", oid="huawei.onu_state")
+    assert refused(olt, RX, now) == {"key": workflows.KEY_TAKEN}
+    made = make_node(olt, "", name="Potencia óptica (dBm)")
+    assert made.key == "potencia_ptica_dbm"
+
+
+def test_when_two_add_the_same_key_at_once_the_second_is_told_the_same(
+    session: Session, now: datetime, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    olt = make_olt()
+    make_node(olt, "rx")
+    monkeypatch.setattr(workflows, "_check_key", lambda *_: None)
+    assert refused(olt, RX, now) == {"key": workflows.KEY_TAKEN}
+
+
+def test_every_wrong_field_is_told_at_once(session: Session, now: datetime) -> None:
+    errors = refused(make_olt(), {"key": "a b", "kind": "x", "oid": "y", "interval": "soon", "priority": 0}, now)
+    assert errors.keys() == {"key", "kind", "oid", "interval", "priority"}
+
+
+def test_an_oid_must_exist_for_the_brand_and_model(session: Session, now: datetime) -> None:
+    olt = make_olt()
+    assert "did you mean huawei.onu_rx_power" in refused(olt, RX | {"oid": "huawei.onu_rx_pover"}, now)["oid"]
+    assert "brand is huawei" in refused(olt, RX | {"oid": "zte.onu_rx_power"}, now)["oid"]
+    no_model = make_zte("OLT-TACNA", model="")
+    wrong = refused(no_model, RX | {"oid": "zte.onu_state"}, now)["oid"]
+    assert "C320, C600" in wrong
+    assert make_node(make_zte(), "ok", oid="zte.onu_state").oid == "zte.onu_state"
+    assert make_node(olt, "uptime", kind="get", oid="huawei.sysuptime").id
+    assert make_node(olt, "raw", kind="table", oid=".1.3.6.1.2.1.2.2.1.8").oid == "1.3.6.1.2.1.2.2.1.8"
+
+
+def test_a_short_interval_needs_a_reason_which_is_logged_with_its_giver(session: Session, now: datetime) -> None:
+    olt = make_olt()
+    assert "5m" in refused(olt, RX | {"interval": "60s"}, now)["override_reason"]
+    assert "30s" in refused(olt, RX | {"oid": "huawei.onu_state", "interval": 20}, now)["override_reason"]
+    assert overrides(session) == []
+    node = make_node(olt, **RX | {"interval": "60s", "override_reason": "laboratory"})
+    (row,) = overrides(session)
+    assert (row.node_id, row.olt_id, row.level) == (node.id, olt.id, "WARNING")
+    assert row.details["actor"] == ACTOR
+    assert row.details["reason"] == "laboratory"
+    assert (row.details["interval"], row.details["limit"]) == (60, 300)
+    workflows.update_node(node.id, {"max_retries": 0}, ACTOR, now)
+    assert len(overrides(session)) == 1
+
+
+def test_a_dotted_oid_below_the_safe_interval_is_allowed_but_logged(session: Session, now: datetime) -> None:
+    make_node(make_olt(), **RX | {"oid": "1.3.6.1.4.1.2011.6.128.1.1.2.51.1.4", "interval": "60s"})
+    (row,) = overrides(session)
+    assert "no reason given" in row.message
+
+
+def test_a_chained_node_is_read_as_often_as_its_master(session: Session, now: datetime) -> None:
+    olt = make_zte()
+    master = make_node(olt, interval="15m")
+    power = {"key": "rx", "kind": "get", "oid": "zte.onu_rx_power", "master_id": master.id}
+    assert "every 15m with its master" in refused(olt, power, now)["oid"]
+    workflows.update_node(master.id, {"interval": "1h"}, ACTOR, now)
+    assert make_node(olt, **power).id
+    with pytest.raises(Invalid) as caught:
+        workflows.update_node(master.id, {"interval": "15m"}, ACTOR, now)
+    assert caught.value.errors["override_reason"].startswith("rx: ")
+    workflows.update_node(master.id, {"interval": "15m", "override_reason": "new line cards"}, ACTOR, now)
+    assert master.interval_seconds == 900
+
+
+def test_a_cron_line_is_read_in_the_portals_zone(session: Session, now: datetime) -> None:
+    olt = make_olt()
+    node = make_node(olt, cron="0 6 * * *")  # America/Lima is UTC-5
+    assert node.next_run_at == datetime(2026, 11, 27, 11, 0, tzinfo=UTC)
+    assert "no cron line" in refused(olt, RX | {"interval": "", "cron": "0 6 *"}, now)["cron"]
+    assert "no cron line" in refused(olt, RX | {"interval": "", "cron": "0 6 30 2 *"}, now)["cron"]
+    assert "override_reason" in refused(olt, RX | {"interval": "", "cron": "*/2 * * * *"}, now)
+
+
+def test_a_changed_interval_comes_at_the_sooner_of_old_and_new(session: Session, now: datetime) -> None:
+    node = make_node(make_olt(), interval="10m")  # next at 10:01
+    workflows.update_node(node.id, {"interval": "30m"}, ACTOR, now)
+    assert node.next_run_at == node.anchor_at == now + timedelta(minutes=1)
+    later = now + timedelta(minutes=2)
+    workflows.update_node(node.id, {"interval": "5m"}, ACTOR, later)
+    assert node.next_run_at == later + timedelta(minutes=5)
+
+
+def test_a_change_of_something_else_leaves_the_clock_alone(session: Session, now: datetime) -> None:
+    node = make_node(make_olt())
+    was = node.next_run_at
+    workflows.update_node(node.id, {"name": "ONUs", "priority": "", "interval": "15m"}, ACTOR, now + timedelta(hours=1))
+    assert (node.next_run_at, node.name, node.priority) == (was, "ONUs", 90)
+
+
+def test_reenabling_restarts_after_a_full_interval_and_disabling_aborts_what_waits(
+    session: Session, now: datetime
+) -> None:
+    node = make_node(make_olt(), interval="10m")
+    waiting = wait_for(session, node, now)
+    workflows.set_node_enabled(node.id, False, ACTOR, now)
+    assert session.get(Execution, waiting).status is ExecutionStatus.INTERRUPTED  # type: ignore[union-attr]
+    later = now + timedelta(minutes=50)
+    workflows.set_node_enabled(node.id, True, ACTOR, later)
+    assert node.next_run_at == later + timedelta(minutes=10)
+    workflows.update_node(node.id, {"enabled": False}, ACTOR, later)
+    workflows.update_node(node.id, {"enabled": True}, ACTOR, later + timedelta(hours=1))
+    assert node.next_run_at == later + timedelta(hours=1, minutes=10)
+
+
+def test_a_disabled_workflow_stops_all_its_nodes(session: Session, now: datetime) -> None:
+    master = make_node(make_olt(), interval="10m")
+    make_chained(master)
+    waiting = wait_for(session, master, now)
+    workflows.set_workflow_enabled(master.workflow.olt_id, False, ACTOR, now)
+    assert session.get(Execution, waiting).status is ExecutionStatus.INTERRUPTED  # type: ignore[union-attr]
+    workflows.set_workflow_enabled(master.workflow.olt_id, True, ACTOR, now + timedelta(hours=1))
+    assert master.next_run_at == now + timedelta(hours=1, minutes=10)
+
+
+def test_a_master_becomes_chained_and_free_again(session: Session, now: datetime) -> None:
+    olt = make_olt()
+    master, other = make_node(olt), make_node(olt, "other", interval="1h")
+    workflows.update_node(other.id, {"master_id": master.id}, ACTOR, now)
+    assert (other.master_id, other.next_run_at, other.interval_seconds) == (master.id, None, None)
+    with pytest.raises(Invalid) as caught:
+        workflows.update_node(other.id, {"master_id": None}, ACTOR, now)
+    assert caught.value.errors.keys() == {"interval"}
+    later = now + timedelta(hours=1)
+    workflows.update_node(other.id, {"master_id": None, "interval": "1h"}, ACTOR, later)
+    assert (other.master_id, other.next_run_at) == (None, later + timedelta(seconds=60))
+
+
+def test_chains_have_one_level(session: Session, now: datetime) -> None:
+    olt = make_olt()
+    master, other = make_node(olt), make_node(olt, "other")
+    chained = make_chained(master)
+    stranger = make_node(make_olt("OLT-TACNA"))
+    for node, wanted in ((master, other), (other, chained), (other, stranger), (master, master)):
+        with pytest.raises(Invalid) as caught:
+            workflows.update_node(node.id, {"master_id": wanted.id}, ACTOR, now)
+        assert caught.value.errors.keys() == {"master_id"}
+
+
+def test_deleting_a_master_deletes_its_chain_and_says_so(session: Session, now: datetime) -> None:
+    master = make_node(make_olt())
+    make_chained(master)
+    waiting = wait_for(session, master, now)
+    workflows.delete_node(master.id, ACTOR, now)
+    assert session.scalars(select(WorkflowNode)).all() == []
+    kept = session.get(Execution, waiting)
+    assert kept is not None
+    assert (kept.node_id, kept.status, kept.node_name) == (None, ExecutionStatus.INTERRUPTED, "discovery")
+    row = session.scalars(select(AuditLog).where(AuditLog.action == "node.delete")).one()
+    assert row.changes["chain"] == ["description"]
+    with pytest.raises(NotFound):
+        workflows.delete_node(1, ACTOR, now)
+
+
+def test_a_chained_node_moves_inside_its_chain(session: Session, now: datetime) -> None:
+    master = make_node(make_olt())
+    for key in ("a", "b", "c"):
+        make_chained(master, key)
+    by_key = {node.key: node for node in master.chained}
+    workflows.move_node(by_key["c"].id, "up", ACTOR, now)
+    assert [node.key for node in master.chained] == ["a", "c", "b"]
+    workflows.move_node(by_key["a"].id, "up", ACTOR, now)
+    assert [node.key for node in master.chained] == ["a", "c", "b"]
+
+
+def test_a_master_moves_among_those_of_its_priority(session: Session, now: datetime) -> None:
+    olt = make_olt()
+    a, _low, c = (make_node(olt, key, priority=p) for key, p in (("a", 90), ("low", 10), ("c", 90)))
+    workflows.move_node(c.id, "up", ACTOR, now)
+    assert c.position < a.position
+    with pytest.raises(Invalid):
+        workflows.move_node(c.id, "left", ACTOR, now)

@@ -1,0 +1,432 @@
+"""Pages of OLTs, credentials and connection tests over HTTP: lists, filters, forms, actions, and what they cost."""
+
+from collections.abc import Iterator
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from flask import Flask
+from sqlalchemy import select, update
+
+from app import create_app
+from config import Settings
+from portal.domain.statuses import ErrorKind, OltState
+from portal.extensions import db
+from portal.models import AuditLog, Credential, Olt, Probe, ProbeStatus, WorkflowNode
+from portal.queries import olts
+from tests.conftest import Databases
+from tests.support import builders, seed
+from tests.support.pages import Visitor, path_of, soup, text_of, title_of
+from tests.support.web import complaints, english, form_values, quick, statements, written
+
+NEW = {
+    "name": "OLT-PIURA", "device": "huawei/MA5800", "site": "Piura", "enabled": "1", "address": "10.9.8.7",
+    "port": "161", "credential": "1", "timeout": "2.0", "retries": "1", "max_repetitions": "20", "max_varbinds": "50",
+    "max_inflight": "2",
+}  # fmt: skip
+
+
+@pytest.fixture
+def database_url(databases: Databases, tmp_path: Path) -> str:
+    """SQLite; that the same pages work on PostgreSQL is one test of its own."""
+    return databases.sqlite(tmp_path)
+
+
+@pytest.fixture
+def app(app: Flask) -> Flask:
+    return quick(app)
+
+
+@pytest.fixture
+def seeded(app: Flask) -> Flask:
+    """Two OLTs as after a day."""
+    seed.seed(app, "few")
+    return app
+
+
+@pytest.fixture
+def built(app: Flask) -> Iterator[Flask]:
+    """OLT-LIMA with a discovery, made through the services."""
+    with app.app_context():
+        seed.add_users(datetime.now(UTC))
+        builders.make_node(builders.make_olt())
+    yield app
+
+
+def names(person: Visitor, path: str) -> list[str]:
+    return [tag.get_text() for tag in soup(person.get(path)).select("tbody td.c-a > a")]
+
+
+def olt_of(app: Flask, **where: Any) -> Olt:
+    with app.app_context():
+        found = db.session.query(Olt).filter_by(**where).one()
+        db.session.expunge(found)
+        return found
+
+
+# ---------------------------------------------------------------------------------------------------------------- list
+
+
+def test_the_title_of_the_list_says_how_many_olts_do_not_answer(seeded: Flask) -> None:
+    person = english(seeded, "viewer")
+    assert title_of(person.get("/olts/")) == "2 OLTs answer"
+    with written(seeded) as session:
+        session.execute(update(Olt).where(Olt.id == 1).values(state=OltState.UNREACHABLE))
+    assert title_of(person.get("/olts/")) == "1 OLT does not answer"
+
+
+def test_an_empty_list_tells_how_to_add_an_olt(app: Flask) -> None:
+    seed.seed(app, "empty")
+    text = text_of(english(app).get("/olts/"))
+    assert "No OLTs yet" in text
+    assert "flask import" in text
+    assert "Add OLT" in text
+
+
+def test_a_row_shows_state_onus_clock_and_what_runs(seeded: Flask) -> None:
+    row = soup(english(seeded, "viewer").get("/olts/?q=OLT-LIMA-01")).select("tbody tr")[0].get_text(" ")
+    for word in ("OLT-LIMA-01", "10.0.0.2", "ZTE", "Up", "Potencia RX", "21", "23"):
+        assert word in row
+
+
+FILTERS = {
+    "q=cusco": ["OLT-CUSCO-02"],
+    "q=10.0.0.2": ["OLT-LIMA-01"],
+    "q=c320": ["OLT-LIMA-01"],
+    "brand=huawei": ["OLT-CUSCO-02"],
+    "state=disabled": ["OLT-CUSCO-02"],
+    "state=up": ["OLT-LIMA-01"],
+    "sort=-name": ["OLT-LIMA-01", "OLT-CUSCO-02"],
+    "q=%25": [],
+    "q=%00&state=x&sort=y&before=zzz": ["OLT-CUSCO-02", "OLT-LIMA-01"],
+}
+
+
+def test_the_url_says_which_olts_are_listed(seeded: Flask) -> None:
+    with written(seeded) as session:
+        session.execute(update(Olt).where(Olt.id == 2).values(enabled=False))
+    person = english(seeded, "viewer")
+    assert {query: names(person, f"/olts/?{query}") for query in FILTERS} == FILTERS
+
+
+def many(app: Flask, number: int) -> None:
+    """More OLTs like the first, each with a workflow's worth of nothing."""
+    with written(app) as session:
+        first = session.get(Olt, 1)
+        assert first is not None
+        for n in range(number):
+            session.add(
+                Olt(name=f"OLT-{n:03d}", address=f"10.7.{n // 250}.{n % 250}", brand_id=first.brand_id,
+                    credential_id=first.credential_id, state=OltState.UP, created_at=first.created_at)
+            )  # fmt: skip
+
+
+def test_the_list_costs_the_same_number_of_statements_for_2_and_for_300_olts(seeded: Flask) -> None:
+    person = english(seeded)
+    few = statements(seeded, person, "/olts/")
+    many(seeded, 300)
+    assert statements(seeded, person, "/olts/") == few
+    assert few <= 12
+
+
+def walk(person: Visitor, path: str) -> list[list[str]]:
+    """Names on each page, page after page; the way back from the last leads to the one before."""
+    pages: list[list[str]] = []
+    while path:
+        page = soup(person.get(path))
+        pages.append([tag.get_text() for tag in page.select("tbody td.c-a > a")])
+        further, back = page.select_one("a[rel=next]"), page.select_one("a[rel=prev]")
+        path = str(further["href"]) if further else ""
+    assert back is not None
+    assert names(person, str(back["href"])) == pages[-2]
+    return pages
+
+
+def test_paging_shows_every_olt_once_in_order_and_leads_back(seeded: Flask) -> None:
+    many(seeded, 118)
+    person = english(seeded, "viewer")
+    for sort in olts.SORTS:
+        pages = walk(person, f"/olts/?sort={sort}")
+        seen = [name for page in pages for name in page]
+        assert ([len(page) for page in pages], len(set(seen))) == ([50, 50, 20], 120)
+        if "name" in sort:
+            assert sorted(seen, reverse=sort == "-name") == seen
+
+
+def test_a_viewer_is_offered_no_action(seeded: Flask) -> None:
+    person = english(seeded, "viewer")
+    for path in ("/olts/", "/olts/1", "/olts/1/workflow"):
+        page = soup(person.get(path))
+        assert page.select("main form[method=post]") == []
+        assert page.select("main a[href$='/edit'], main a[href='/olts/new']") == []
+
+
+# -------------------------------------------------------------------------------------------------------------- detail
+
+
+def test_the_page_of_an_olt_says_who_holds_it_and_what_it_did(seeded: Flask) -> None:
+    text = text_of(english(seeded).get("/olts/1"))
+    for words in ("Potencia RX is being read", "By poller 1 on vm1", "Descubrimiento", "21 of 23 ONUs online"):
+        assert words in text
+
+
+def test_an_unreachable_olt_says_what_to_check(seeded: Flask) -> None:
+    with written(seeded) as session:
+        session.execute(update(Olt).where(Olt.id == 1).values(state=OltState.UNREACHABLE, consecutive_failures=4))
+    assert "4 runs in a row ended in time-outs" in text_of(english(seeded).get("/olts/1"))
+
+
+def test_no_secret_reaches_a_page(built: Flask) -> None:
+    person = english(built, "admin")
+    for path in ("/olts/1", "/olts/1/edit", "/credentials/", "/credentials/1", "/olts/new"):
+        assert builders.COMMUNITY not in person.get(path).text
+
+
+def test_the_list_and_the_page_never_decrypt_a_secret(built: Flask, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(_token: bytes) -> str:
+        raise AssertionError("a page asked for a secret")
+
+    person = english(built, "admin")
+    monkeypatch.setattr("portal.extensions.Keyring.decrypt", lambda _self, token: refuse(token))
+    for path in ("/olts/", "/olts/1", "/olts/1/edit", "/olts/1/workflow", "/credentials/", "/credentials/1"):
+        assert person.get(path).status_code == 200, path
+
+
+def test_a_late_next_run_says_so(built: Flask) -> None:
+    with written(built) as session:
+        session.execute(update(WorkflowNode).values(next_run_at=datetime.now(UTC) - timedelta(minutes=3)))
+        session.execute(update(Olt).values(state=OltState.UP))
+    person = english(built)
+    for path in ("/olts/", "/olts/1", "/olts/1/workflow"):
+        assert "due for 3 min" in text_of(person.get(path)), path
+
+
+# ---------------------------------------------------------------------------------------------------------------- form
+
+
+def test_an_operator_adds_an_olt(built: Flask) -> None:
+    person = english(built)
+    person.get("/olts/new")
+    answer = person.post("/olts/new", **NEW)
+    assert (answer.status_code, path_of(answer.headers["Location"])) == (303, "/olts/2/workflow")
+    olt = olt_of(built, name="OLT-PIURA")
+    assert (olt.address, olt.port, olt.timeout, olt.enabled, olt.site) == ("10.9.8.7", 161, 2.0, True, "Piura")
+    with built.app_context():
+        actors = select(AuditLog.actor).where(AuditLog.subject_name == "OLT-PIURA")
+        assert db.session.scalars(actors).all() == ["operator"]
+
+
+MISTAKES: list[tuple[dict[str, str], str, str]] = [
+    ({"name": ""}, "name", "required"),
+    ({"name": "OLT-LIMA"}, "name", "name"),
+    ({"address": "10.9.8.777"}, "address", "IP address"),
+    ({"port": "0"}, "port", "between 1 and 65535"),
+    ({"port": "x"}, "port", "Not a valid"),
+    ({"timeout": "9", "retries": "2"}, "timeout", "at most 12"),
+    ({"device": ""}, "device", "Choose a brand"),
+    ({"device": "huawei/nothing"}, "device", "Not a valid choice"),
+    ({"credential": "77"}, "credential", "Not a valid choice"),
+    ({"max_repetitions": "51"}, "max_repetitions", "between 1 and 50"),
+]
+
+
+def test_what_is_wrong_stands_beside_its_field_and_nothing_is_saved(built: Flask) -> None:
+    person = english(built)
+    person.get("/olts/new")
+    for change, field, words in MISTAKES:
+        answer = person.post("/olts/new", **(NEW | change))
+        assert answer.status_code == 422
+        assert words in complaints(answer)[field], change
+        assert soup(answer).select_one(f"#f-{field}[aria-invalid=true]")
+    with built.app_context():
+        assert db.session.query(Olt).count() == 1
+
+
+def test_a_form_that_was_refused_keeps_what_was_typed(built: Flask) -> None:
+    person = english(built)
+    person.get("/olts/new")
+    values = form_values(person.post("/olts/new", **(NEW | {"port": "0", "site": "Talara <b>"})))
+    assert (values["site"], values["device"], values["address"]) == ("Talara <b>", "huawei/MA5800", "10.9.8.7")
+
+
+def test_the_form_of_an_olt_saves_what_it_shows_unchanged(built: Flask) -> None:
+    before = olt_of(built, id=1)
+    person = english(built)
+    answer = person.post("/olts/1/edit", **form_values(person.get("/olts/1/edit")))
+    assert answer.status_code == 303
+    after = olt_of(built, id=1)
+    columns = [column.key for column in Olt.__table__.columns]
+    assert {name: getattr(after, name) for name in columns} == {name: getattr(before, name) for name in columns}
+
+
+def test_a_new_address_needs_the_credential_confirmed(built: Flask) -> None:
+    person = english(built)
+    values = form_values(person.get("/olts/1/edit")) | {"address": "10.66.0.1"}
+    assert "confirm" in complaints(person.post("/olts/1/edit", **values))["credential_confirmed"].lower()
+    assert person.post("/olts/1/edit", **values, credential_confirmed="1").status_code == 303
+    assert olt_of(built, id=1).address == "10.66.0.1"
+
+
+def test_an_olt_is_disabled_and_enabled(built: Flask) -> None:
+    person = english(built)
+    person.get("/olts/1")
+    assert person.post("/olts/1/enabled", enabled="0").status_code == 303
+    assert not olt_of(built, id=1).enabled
+    assert "This OLT is disabled" in text_of(person.get("/olts/1"))
+    person.post("/olts/1/enabled", enabled="1")
+    assert olt_of(built, id=1).enabled
+
+
+def test_deleting_asks_for_a_reason_and_frees_the_name(built: Flask) -> None:
+    person = english(built)
+    assert "Its history is kept" in text_of(person.get("/olts/1/delete"))
+    assert person.post("/olts/1/delete", reason="").status_code == 422
+    assert person.post("/olts/1/delete", reason="replaced").status_code == 303
+    assert person.get("/olts/1").status_code == 404
+    assert olt_of(built, id=1).deleted_reason == "replaced"
+
+
+# --------------------------------------------------------------------------------------------------------- credentials
+
+
+def test_only_an_administrator_writes_credentials(built: Flask) -> None:
+    person = english(built)
+    assert person.get("/credentials/").status_code == 200
+    assert person.get("/credentials/new").status_code == 403
+    assert person.post("/credentials/1", name="x").status_code == 403
+
+
+def secret_of(app: Flask, name: str) -> tuple[str, str | None, str | None]:
+    with app.app_context():
+        row = db.session.query(Credential).filter_by(name=name).one()
+        return row.version, row.community, row.auth_password
+
+
+def test_an_empty_secret_keeps_the_stored_one(built: Flask) -> None:
+    person = english(built, "admin")
+    page = person.get("/credentials/1")
+    assert soup(page).select_one("#f-community")["placeholder"] == "unchanged"  # type: ignore[index]
+    assert person.post("/credentials/1", **(form_values(page) | {"name": "lab2"})).status_code == 303
+    assert secret_of(built, "lab2") == ("2c", builders.COMMUNITY, None)
+    person.post("/credentials/1", **(form_values(page) | {"community": "another"}))
+    assert secret_of(built, "lab") == ("2c", "another", None)
+
+
+def test_a_v3_credential_is_created_and_its_rules_are_told(built: Flask) -> None:
+    person = english(built, "admin")
+    person.get("/credentials/new")
+    given = {"name": "v3", "version": "3", "username": "noc", "auth_protocol": "SHA", "auth_password": "short"}
+    assert "8 characters" in complaints(person.post("/credentials/new", **given))["auth_password"]
+    assert person.post("/credentials/new", **(given | {"auth_password": "long enough"})).status_code == 303
+    assert secret_of(built, "v3") == ("3", None, "long enough")
+
+
+def test_a_credential_in_use_cannot_be_deleted(built: Flask) -> None:
+    person = english(built, "admin")
+    person.get("/credentials/1")
+    person.post("/credentials/1/delete")
+    assert "give them another one first" in text_of(person.get("/credentials/1"))
+
+
+# ------------------------------------------------------------------------------------------------------ connection test
+
+
+def probe_of(app: Flask) -> Probe:
+    with app.app_context():
+        return db.session.query(Probe).one()
+
+
+def test_the_connection_of_an_unsaved_olt_can_be_tested(built: Flask) -> None:
+    person = english(built)
+    person.get("/olts/new")
+    answer = person.post("/probes/", **(NEW | {"name": ""}))
+    assert (answer.status_code, path_of(answer.headers["Location"])) == (303, "/probes/1")
+    probe = probe_of(built)
+    assert (probe.address, probe.port, probe.credential_id, probe.requested_by) == ("10.9.8.7", 161, 1, "operator")
+
+
+@pytest.fixture
+def asked(built: Flask) -> Flask:
+    """A test that nobody has answered yet."""
+    with written(built) as session:
+        session.add(Probe(address="10.9.8.7", port=161, credential_id=1, created_at=datetime.now(UTC)))
+    return built
+
+
+def answered(app: Flask, **values: Any) -> None:
+    with written(app) as session:
+        session.execute(update(Probe).values(finished_at=datetime.now(UTC), **values))
+
+
+def test_a_test_asks_again_each_second_until_it_has_an_answer(asked: Flask) -> None:
+    person = english(asked)
+    root = soup(person.fragment("/probes/1", "probe")).select_one("#probe")
+    assert root is not None
+    assert (root["hx-trigger"], root["hx-get"]) == ("every 1s", "/probes/1")
+    answered(asked, status=ProbeStatus.FAILED, error_kind=ErrorKind.TIMEOUT, error_message="no answer")
+    root = soup(person.fragment("/probes/1", "probe")).select_one("#probe")
+    assert root is not None
+    assert not root.has_attr("hx-trigger")
+
+
+def test_a_good_answer_shows_who_the_olt_is_and_proposes_its_model(asked: Flask) -> None:
+    result = {"sysdescr": "<b>Huawei</b>", "sysobjectid": "1.3.6.1.4.1.2011.2.248", "uptime_s": 7200, "rtt_ms": 12,
+              "brand": "huawei", "model": "MA5800"}  # fmt: skip
+    answered(asked, status=ProbeStatus.SUCCESS, result=result)
+    page = english(asked).get("/probes/1")
+    for words in ("The OLT answers", "<b>Huawei</b>", "12 ms", "2 h", "SmartAX MA5800"):
+        assert words in text_of(page)
+    assert soup(page).select_one("[data-value='huawei/MA5800']")
+
+
+def test_a_bad_answer_says_what_to_check(asked: Flask) -> None:
+    answered(asked, status=ProbeStatus.FAILED, error_kind=ErrorKind.TIMEOUT, error_message="no answer in 4 s")
+    text = text_of(english(asked).get("/probes/1"))
+    for words in ("did not answer in time", "no answer in 4 s", "10.9.8.7", "161", "Credential lab", "Access list"):
+        assert words in text
+
+
+def test_a_test_that_nobody_takes_says_so_after_a_minute(asked: Flask) -> None:
+    with written(asked) as session:
+        session.execute(update(Probe).values(created_at=datetime.now(UTC) - timedelta(seconds=90)))
+    page = english(asked).get("/probes/1")
+    assert "Nobody has taken this test" in text_of(page)
+    assert not soup(page).select("#probe[hx-trigger]")
+
+
+def test_a_test_without_the_necessary_says_what_is_missing(built: Flask) -> None:
+    person = english(built)
+    person.get("/olts/new")
+    for change in ({"address": ""}, {"address": "10.0.0.0.1"}, {"credential": "9" * 30}, {"port": ""}):
+        answer = person.post("/probes/", **(NEW | change))
+        assert (answer.status_code, bool(soup(answer).select("#probe li"))) == (422, True), change
+    with built.app_context():
+        assert db.session.query(Probe).count() == 0
+
+
+def test_a_test_never_leaves_the_allowed_networks(built: Flask) -> None:
+    built.config["OLT_NETWORKS"] = ("10.0.0.0/8",)
+    person = english(built)
+    person.get("/olts/new")
+    assert person.post("/probes/", **(NEW | {"address": "169.254.169.254"})).status_code == 422
+    assert person.post("/probes/", **NEW).status_code == 303
+
+
+# ------------------------------------------------------------------------------------------------------------- both
+
+
+def test_every_list_and_sort_works_on_postgresql(settings: Settings, databases: Databases) -> None:
+    app = quick(create_app(replace(settings, database_url=databases.postgresql())))
+    seed.seed(app, "few")
+    many(app, 60)
+    person = english(app, "admin")
+    for sort in olts.SORTS:
+        page = soup(person.get(f"/olts/?sort={sort}&q=10."))
+        further = page.select_one("a[rel=next]")
+        assert further is not None
+        assert len(names(person, str(further["href"]))) == 12
+    with app.app_context():
+        db.session.remove()
+        db.engine.dispose()

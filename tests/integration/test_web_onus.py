@@ -1,0 +1,327 @@
+"""Pages of ONUs over HTTP: search by what a person types, filters, order, paging, and the page of one ONU."""
+
+from collections.abc import Iterator
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlencode
+
+import pytest
+from flask import Flask
+from sqlalchemy import update
+
+from app import create_app
+from config import Settings
+from portal.domain.statuses import Presence
+from portal.extensions import db
+from portal.models import Olt, Onu, OnuData, OnuEvent, OnuHistory
+from portal.queries import onus
+from tests.conftest import Databases
+from tests.support import builders, seed
+from tests.support.pages import Visitor, soup, text_of, title_of
+from tests.support.web import english, quick, statements, written
+
+EVIL = '"><img src=x onerror=alert(1)>'
+
+
+@pytest.fixture
+def database_url(databases: Databases, tmp_path: Path) -> str:
+    """SQLite; that the same pages work on PostgreSQL is one test of its own."""
+    return databases.sqlite(tmp_path)
+
+
+@pytest.fixture
+def app(app: Flask) -> Flask:
+    return quick(app)
+
+
+def cast() -> list[dict[str, Any]]:
+    """Ana is well, Beto weak, Carla dark, Diego gone, and of Elsa nothing was read. All on port 1/4 but Elsa."""
+    return [
+        {"onu_number": 1, "serial": "5A544547030C0914", "description": "Ana Ñahui", "online": True, "rx": -19.24},
+        {"onu_number": 2, "serial": "5A544547030C0A15", "description": "BETO 100%", "online": True, "rx": -26.5},
+        {"onu_number": 3, "serial": "48575443AB12CD34", "description": "Carla", "online": False, "rx": None},
+        {
+            "onu_number": 4,
+            "serial": "48575443AB12CD35",
+            "description": "Diego",
+            "online": True,
+            "presence": Presence.DISABLED,
+        },
+        {"onu_number": 17, "port": 5, "serial": None, "description": "", "online": None},
+    ]
+
+
+def add(session: Any, olt_id: int, rows: list[dict[str, Any]]) -> None:
+    at = datetime.now(UTC) - timedelta(seconds=40)
+    for n, row in enumerate(rows):
+        values = {"slot": 1, "port": 4, "frame": 0} | row
+        power = values.pop("rx", None)
+        onu = Onu(olt_id=olt_id, index_key=f"k.{n}", first_seen=at, last_seen=at, **values)
+        session.add(onu)
+        session.flush()
+        if "rx" in row:
+            raw, reason = ("2147483647", "sentinel") if power is None else ("x", "")
+            session.add(
+                OnuData(onu_id=onu.id, metric="onu_rx_power", number=power, raw=raw, reason=reason, collected_at=at)
+            )
+
+
+@pytest.fixture
+def built(app: Flask) -> Iterator[Flask]:
+    """OLT-LIMA with the cast, and OLT-CUSCO with nobody."""
+    with app.app_context():
+        seed.add_users(datetime.now(UTC))
+        builders.make_olt()
+        builders.make_zte()
+    with written(app) as session:
+        add(session, 1, cast())
+    yield app
+
+
+def found(person: Visitor, path: str) -> list[str]:
+    """Names of the listed people, in order; "-" for who has none."""
+    cells = soup(person.get(path)).select("tbody td.c-c .nw-clip")
+    return [cell.get_text().split()[0].replace("–", "-") for cell in cells]
+
+
+ALL = ["Ana", "BETO", "Carla", "Diego", "-"]
+
+
+SEARCHES = {
+    "ZTEG030C0914": ["Ana"],
+    "zteg030c0914": ["Ana"],
+    "5A544547030C0914": ["Ana"],
+    "5A:54:45:47:03:0C:09:14": ["Ana"],
+    "ZTEG03": ["Ana", "BETO"],
+    "030C0914": ["Ana"],
+    "AB12CD": ["Carla", "Diego"],
+    "ana": ["Ana"],
+    "ñahui": ["Ana"],
+    "beto": ["BETO"],
+    "100%": ["BETO"],
+    "%": ["BETO"],
+    "_": [],
+    "1/4/3": ["Carla"],
+    "1/4": ["Ana", "BETO", "Carla", "Diego"],
+    "0/1/4/3": ["Carla"],
+    "0/1/4:3": ["Carla"],
+    "0/1/5": ["-"],
+    "9/9/9": [],
+    "nobody": [],
+    "HWTCAB12CD99": [],
+}
+
+
+def test_the_search_box_takes_what_a_person_types(built: Flask) -> None:
+    person = english(built, "viewer")
+    assert {q: found(person, f"/onus/?{urlencode({'q': q})}") for q in SEARCHES} == SEARCHES
+
+
+FILTERS = {
+    "": ALL,
+    "state=online": ["Ana", "BETO"],
+    "state=offline": ["Carla"],
+    "state=unread": ["-"],
+    "state=weak": ["BETO"],
+    "state=gone": ["Diego"],
+    "slot=1&port=5": ["-"],
+    "sort=rx": ["BETO", "Ana", "Carla", "Diego", "-"],
+    "sort=-rx": ["Ana", "BETO", "-", "Diego", "Carla"],
+    "sort=description": ["-", "Ana", "BETO", "Carla", "Diego"],
+    "sort=state": ["Carla", "-", "Ana", "BETO", "Diego"],
+    "sort=-position": ALL[::-1],
+    "state=x&sort=y&slot=z&port=-1&before=!!": ALL,
+}
+
+
+def test_the_url_says_which_onus_are_listed_and_how(built: Flask) -> None:
+    person = english(built, "viewer")
+    assert {query: found(person, f"/onus/?{query}") for query in FILTERS} == FILTERS
+    assert found(person, "/onus/?olt=2") == []
+    assert {query: found(person, f"/olts/1/onus?{query}") for query in FILTERS} == FILTERS
+
+
+def test_the_title_says_how_many_are_dark(built: Flask) -> None:
+    person = english(built, "viewer")
+    assert title_of(person.get("/onus/")) == "1 ONU is offline"
+    assert title_of(person.get("/olts/1/onus?state=online")) == "OLT-LIMA: 1 ONU is offline"
+    assert "5 ONUs: Offline 1 · Weak signal 1 · No reading 1 · Online 2 · Gone 1" in text_of(person.get("/onus/"))
+
+
+def test_an_olt_without_onus_says_how_they_are_found(built: Flask) -> None:
+    text = text_of(english(built).get("/olts/2/onus"))
+    assert "A discovery finds them" in text
+    assert "Open the workflow" in text
+
+
+def test_a_row_shows_serial_power_state_and_age(built: Flask) -> None:
+    rows = [
+        " ".join(row.get_text(" ").replace("\u202f", " ").split())
+        for row in soup(english(built).get("/onus/")).select("tbody tr")
+    ]
+    for word in ("OLT-LIMA", "1/4/1", "ZTEG030C0914", "Ana Ñahui", "Online", "−19.2", "s ago"):
+        assert word in rows[0]
+    assert "Gone" in rows[3]
+    assert "−" not in rows[2]
+
+
+def test_what_a_device_says_is_shown_as_text(built: Flask) -> None:
+    with written(built) as session:
+        session.execute(update(Onu).values(description=EVIL, model=EVIL, state_label=EVIL, index_key=EVIL, serial=None)
+                        .where(Onu.id == 1))  # fmt: skip
+        session.add(OnuData(onu_id=1, metric=EVIL[:60], text=EVIL, raw=EVIL, collected_at=datetime.now(UTC)))
+        session.add(OnuEvent(onu_id=1, kind="serial", before=EVIL, after=EVIL, happened_at=datetime.now(UTC)))
+    person = english(built)
+    for path in ("/onus/", "/onus/1", "/olts/1/onus"):
+        answer = person.get(path)
+        assert soup(answer).select("img[src=x], [onerror]") == [], path
+        assert EVIL in soup(answer).get_text(), path
+
+
+def more(app: Flask, number: int) -> None:
+    with written(app) as session:
+        rows = [{"onu_number": n % 100, "port": 6 + n // 100, "online": n % 7 > 0, "description": f"Z{n:04d}"}
+                for n in range(number)]  # fmt: skip
+        at = datetime.now(UTC)
+        session.add_all(
+            Onu(olt_id=1, index_key=f"m{n}", slot=2, first_seen=at, last_seen=at - timedelta(seconds=n // 3), **row)
+            for n, row in enumerate(rows)
+        )
+
+
+def listed(sort: str) -> list[list[int]]:
+    """Ids of the ONUs, page after page; the way back from the last leads to the one before. Needs an app context."""
+    pages: list[list[int]] = []
+    cursor, further = "", True
+    while further:
+        page = onus.page(onus.OnuFilter(sort=sort), cursor)
+        pages.append([row.onu.id for row in page.rows])
+        cursor, further = page.next, bool(page.next)
+    back = onus.page(onus.OnuFilter(sort=sort), page.previous)
+    assert [row.onu.id for row in back.rows] == pages[-2]
+    return pages
+
+
+def test_paging_shows_every_onu_once_in_each_order(built: Flask) -> None:
+    more(built, 118)
+    with built.app_context():
+        for sort in onus.SORTS:
+            pages = listed(sort)
+            assert [len(page) for page in pages] == [50, 50, 23], sort
+            assert len({onu_id for page in pages for onu_id in page}) == 123, sort
+
+
+def test_the_next_page_is_one_click_away(built: Flask) -> None:
+    more(built, 60)
+    person = english(built, "viewer")
+    further = soup(person.get("/onus/?sort=rx&q=z0")).select_one("a[rel=next]")
+    assert further is not None
+    assert len(found(person, str(further["href"]))) == 10
+
+
+def test_the_list_costs_the_same_for_5_and_for_900_onus(built: Flask) -> None:
+    person = english(built)
+    few = {path: statements(built, person, path) for path in ("/onus/", "/olts/1/onus", "/olts/1")}
+    more(built, 900)
+    assert {path: statements(built, person, path) for path in few} == few
+    assert few["/onus/"] <= 10
+
+
+def test_a_very_large_table_is_searched_but_neither_sorted_nor_counted(
+    built: Flask, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(onus, "SORT_LIMIT", 3)
+    person = english(built)
+    page = person.get("/onus/?sort=-rx")
+    assert (title_of(page), soup(page).select("th a")) == ("ONUs", [])
+    assert found(person, "/onus/?sort=-rx") == ALL
+    assert found(person, "/onus/?q=carla") == ["Carla"]
+
+
+def test_onus_of_a_deleted_olt_are_not_found(built: Flask) -> None:
+    with written(built) as session:
+        session.execute(update(Olt).values(deleted_at=datetime.now(UTC)))
+    person = english(built)
+    assert found(person, "/onus/") == []
+    assert person.get("/onus/1").status_code == 404
+
+
+def test_the_list_is_live_and_silent_while_nothing_changes(built: Flask) -> None:
+    person = english(built)
+    first = person.fragment("/onus/", "onus_live")
+    assert person.fragment("/onus/", "onus_live", first.headers["X-Digest"]).status_code == 204
+    with written(built) as session:
+        session.execute(update(Onu).where(Onu.id == 1).values(online=False))
+    later = person.fragment("/onus/", "onus_live", first.headers["X-Digest"])
+    assert (later.status_code, "2 ONUs are offline" in later.text) == (200, True)
+
+
+# ------------------------------------------------------------------------------------------------------------- one ONU
+
+
+def test_the_page_of_an_onu_answers_on_one_screen(built: Flask) -> None:
+    text = text_of(english(built, "viewer").get("/onus/1"))
+    for words in ("Ana Ñahui", "OLT-LIMA · slot/port/ONU 1/4/1", "ZTEG030C0914", "−19.2 dBm", "1 / 2", "on port 1/4"):
+        assert words in text
+
+
+def test_a_reading_without_value_shows_what_was_sent_and_why_it_is_none(built: Flask) -> None:
+    row = soup(english(built).get("/onus/3")).select(".fx-table tbody tr")[0].get_text(" ")
+    assert "sentinel" in row
+    assert "2147483647" in row
+
+
+def test_a_dark_onu_among_dark_neighbours_hints_at_a_cut(built: Flask) -> None:
+    person = english(built)
+    assert "a cut is likely" not in text_of(person.get("/onus/3"))
+    with written(built) as session:
+        add(session, 2, [{"onu_number": n, "online": n > 3} for n in range(8)])
+    assert "3 of 7 neighbours on port 1/4 are dark too: a cut is likely" in text_of(person.get("/onus/6"))
+    assert "a cut is likely" not in text_of(person.get("/onus/10"))
+
+
+def test_events_and_the_week_of_power_are_shown(built: Flask) -> None:
+    now = datetime.now(UTC)
+    with written(built) as session:
+        session.add(OnuEvent(onu_id=1, kind="state", before="online", after="offline", happened_at=now))
+        for hours, power in ((300, -18.0), (100, -19.5), (20, -24.0)):
+            at = now - timedelta(hours=hours)
+            session.add(OnuHistory(onu_id=1, metric="onu_rx_power", collected_at=at, mean=power))
+    page = english(built).get("/onus/1")
+    assert "State: online → offline" in text_of(page)
+    line = soup(page).select_one(".nw-line")
+    assert line is not None
+    assert str(line["points"]).split()[0] == "0.0,41.7"
+    assert str(line["points"]).split()[-1] == "600.0,66.7"
+
+
+def test_an_onu_without_position_or_neighbours_is_shown_all_the_same(built: Flask) -> None:
+    with written(built) as session:
+        session.execute(update(Onu).where(Onu.id == 5).values(slot=None, port=None, frame=None, onu_number=None))
+    person = english(built)
+    assert "position unknown" in text_of(person.get("/onus/5"))
+    assert len(found(person, "/onus/")) == 5
+
+
+def test_search_sort_and_paging_work_on_postgresql(settings: Settings, databases: Databases) -> None:
+    app = quick(create_app(replace(settings, database_url=databases.postgresql())))
+    with app.app_context():
+        seed.add_users(datetime.now(UTC))
+        builders.make_olt()
+    with written(app) as session:
+        add(session, 1, cast())
+    more(app, 60)
+    person = english(app)
+    with app.app_context():
+        assert {sort: [len(page) for page in listed(sort)] for sort in onus.SORTS} == dict.fromkeys(
+            onus.SORTS, [50, 15]
+        )
+    assert found(person, "/onus/?q=ZTEG030C0914") == ["Ana"]
+    assert found(person, "/onus/?q=%C3%91AHUI") == ["Ana"]
+    assert found(person, "/onus/?state=weak&q=1/4") == ["BETO"]
+    assert person.get("/onus/1").status_code == 200
+    with app.app_context():
+        db.session.remove()
+        db.engine.dispose()

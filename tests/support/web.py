@@ -1,0 +1,88 @@
+"""What the tests of pages share: a visitor who reads English, rows written behind the portal's back, SQL counted."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from flask import Flask
+from jinja2.bccache import Bucket, BytecodeCache
+from sqlalchemy import event
+from sqlalchemy.orm import Session
+from werkzeug.test import TestResponse
+
+from portal.extensions import db, limiter, transaction
+from tests.support.pages import Visitor, soup
+
+
+class Compiled(BytecodeCache):
+    """Templates compiled once for all apps of a test run."""
+
+    def __init__(self) -> None:
+        self._code: dict[str, bytes] = {}
+
+    def load_bytecode(self, bucket: Bucket) -> None:
+        if bucket.key in self._code:
+            bucket.bytecode_from_string(self._code[bucket.key])
+
+    def dump_bytecode(self, bucket: Bucket) -> None:
+        self._code[bucket.key] = bucket.bytecode_to_string()
+
+
+_COMPILED = Compiled()
+
+
+def quick(app: Flask) -> Flask:
+    """The app without compiling its templates once more."""
+    app.jinja_env.bytecode_cache = _COMPILED
+    return app
+
+
+def english(app: Flask, username: str = "operator") -> Visitor:
+    """A logged-in visitor who sees the texts as they stand in the sources."""
+    with app.app_context():
+        limiter.reset()
+    made = Visitor(app)
+    assert made.login(username).status_code == 303
+    made.post("/language", language="en")
+    return made
+
+
+@contextmanager
+def written(app: Flask) -> Iterator[Session]:
+    """A transaction in an app context of its own."""
+    with app.app_context(), transaction() as session:
+        yield session
+
+
+def statements(app: Flask, person: Visitor, path: str) -> int:
+    """How many SQL statements a page costs."""
+    seen: list[str] = []
+
+    def listener(_connection: Any, _cursor: Any, statement: str, *_rest: Any) -> None:
+        seen.append(statement)
+
+    with app.app_context():
+        engine = db.engine
+    event.listen(engine, "before_cursor_execute", listener)
+    assert person.get(path).status_code == 200
+    event.remove(engine, "before_cursor_execute", listener)
+    return len([one for one in seen if not one.startswith(("BEGIN", "SELECT 1"))])
+
+
+def form_values(answer: TestResponse, selector: str = "main form[method=post]") -> dict[str, str]:
+    """What a browser would send if the form were submitted as it stands."""
+    form = soup(answer).select(selector)[-1]
+    values: dict[str, str] = {}
+    for field in form.select("input[name], textarea[name]"):
+        if field.get("type") != "checkbox" or field.has_attr("checked"):
+            values[str(field["name"])] = str(field.get("value") or field.get_text())
+    for select in form.select("select[name]"):
+        chosen = select.select_one("option[selected]") or select.select_one("option")
+        values[str(select["name"])] = str(chosen["value"]) if chosen else ""
+    return values
+
+
+def complaints(answer: TestResponse) -> dict[str, str]:
+    """Field → what the form says is wrong with it."""
+    tags = soup(answer).select(".invalid-feedback")
+    return {str(tag["id"]).removeprefix("f-").removesuffix("-error"): tag.get_text() for tag in tags}

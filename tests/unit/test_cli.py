@@ -1,0 +1,223 @@
+"""Commands: what they print, on which stream, and with which exit code."""
+
+import json
+import stat
+from collections.abc import Callable
+from datetime import datetime, timedelta
+from pathlib import Path
+
+import pytest
+from click.testing import Result
+from cryptography.fernet import Fernet
+from flask import Flask
+
+from portal.cli import inventory as inventory_commands
+from portal.cli.commands import COMMANDS
+from portal.domain.statuses import ExecutionStatus, PollerStatus
+from portal.extensions import db
+from portal.models import Execution, Olt, Poller, User, WorkflowNode
+from portal.services import olts
+from tests.support.builders import COMMUNITY, make_catalogue, make_credential, make_node, make_olt
+from tests.unit.test_inventory_file import EXAMPLE
+
+Run = Callable[..., Result]
+
+
+@pytest.fixture
+def run(app: Flask) -> Run:
+    """Runs `flask <words>`; expects exit code `code`."""
+
+    def command(*words: str, code: int = 0, text: str | None = None) -> Result:
+        result = app.test_cli_runner().invoke(args=words, input=text)
+        assert result.exit_code == code, (result.output, result.exception)
+        return result
+
+    return command
+
+
+@pytest.fixture
+def filled(app: Flask) -> None:
+    with app.app_context():
+        make_catalogue()
+
+
+@pytest.fixture
+def waiting(app: Flask, now: datetime) -> None:
+    """OLT-LIMA with one PENDING and one FAILED execution, and a busy poller."""
+    with app.app_context():
+        node = make_node(make_olt(), name="ONUs")
+        common = {"node_id": node.id, "node_name": "ONUs", "olt_id": node.workflow.olt_id}
+        common |= {"device_key": "d", "priority": 90}
+        failed = Execution(**common, scheduled_for=now - timedelta(minutes=5), status=ExecutionStatus.FAILED,
+                           error_kind="timeout", error_message="no answer\x1b[31m")  # fmt: skip
+        db.session.add_all([failed, Execution(**common, scheduled_for=now, queued_at=now)])
+        db.session.add(Poller(host="vm", poller_id=1, worker="w", pid=1, status=PollerStatus.BUSY, started_at=now,
+                              seen_at=now, current_olt_id=node.workflow.olt_id))  # fmt: skip
+        db.session.commit()
+
+
+@pytest.mark.parametrize("name", [command.name for command in COMMANDS])
+def test_every_command_explains_itself(run: Run, name: str) -> None:
+    assert "Usage:" in run(name, "--help").output
+
+
+def test_import_tells_what_it_did_and_the_second_time_that_nothing_changed(
+    run: Run, filled: None, tmp_path: Path
+) -> None:
+    file = tmp_path / "inventory.yaml"
+    file.write_text(EXAMPLE, encoding="utf-8")
+    assert "dry run: nothing was written" in run("import", str(file), "--dry-run").stdout
+    assert "olts: 2 created, 0 updated, 0 unchanged" in run("import", str(file)).stdout
+    again = json.loads(run("import", str(file), "--json").stdout)
+    assert (again["changed"], again["counts"]["olts"]["unchanged"]) == (False, 2)
+
+
+def test_import_lists_every_mistake_on_stderr_and_fails(run: Run, filled: None) -> None:
+    result = run("import", "-", text="olts: [{name: A, prot: 1}]\n", code=1)
+    assert result.stdout == ""
+    assert result.stderr.startswith("Error: nothing was loaded, 4 mistakes:\n  line 1, column 8: OLT A: address is")
+    assert "did you mean port?" in result.stderr
+
+
+@pytest.mark.parametrize("content", [b"", b"\xff\xfe", b"a: [", b"#" * (10 * 1024 * 1024 + 1)])
+def test_import_refuses_what_is_no_inventory(run: Run, tmp_path: Path, content: bytes) -> None:
+    file = tmp_path / "x"
+    file.write_bytes(content)
+    assert run("import", str(file), code=1).stderr.startswith("Error: nothing was loaded, one mistake:")
+    run("import", str(tmp_path / "absent"), code=2)
+
+
+def test_import_finds_secrets_in_any_variable_of_its_own_environment(
+    run: Run, filled: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("LAB_COMMUNITY", "x")
+    run("import", "-", text="credentials: [{name: lab, community_env: LAB_COMMUNITY}]")
+    assert "LOST is not set" in run("import", "-", text="credentials: [{name: b, community_env: LOST}]", code=1).stderr
+
+
+def test_export_goes_to_stdout_or_a_file_and_holds_no_secret(app: Flask, run: Run, tmp_path: Path) -> None:
+    with app.app_context():
+        make_olt()
+    file = tmp_path / "out.yaml"
+    run("export", str(file))
+    written = file.read_text(encoding="utf-8")
+    assert written == run("export").stdout
+    assert COMMUNITY not in written
+    assert "community_env: SNMP_COMMUNITY_LAB" in written
+
+
+def test_the_demonstration_is_made_once_and_starts_soon(app: Flask, run: Run) -> None:
+    run("catalog", "sync")
+    assert "olts: 2 created" in run("demo", "ensure").stdout
+    assert "2 unchanged" in run("demo", "ensure").stdout
+    with app.app_context():
+        made = db.session.query(Olt).order_by(Olt.name).all()
+        assert [(olt.name, olt.device_key) for olt in made] == [
+            ("OLT-DEMO-HUAWEI", "127.0.0.1:20161"), ("OLT-DEMO-ZTE", "127.0.0.1:20162"),
+        ]  # fmt: skip
+        masters = db.session.query(WorkflowNode).filter(WorkflowNode.master_id.is_(None)).all()
+        assert {(node.key, node.interval_seconds) for node in masters} == {("discovery", 60), ("rx", 60)}
+        for node in masters:
+            assert node.anchor_at is not None
+            wait = (node.anchor_at - made[0].created_at).total_seconds()
+            assert wait <= inventory_commands.DEMO_FIRST_RUN
+
+
+@pytest.mark.parametrize("change", [{"name": "OURS"}, None])
+def test_a_demonstration_that_somebody_deleted_or_renamed_does_not_come_back(
+    app: Flask, run: Run, now: datetime, change: dict[str, str] | None
+) -> None:
+    run("catalog", "sync")
+    run("demo", "ensure")
+    with app.app_context():
+        olt = db.session.query(Olt).filter_by(name="OLT-DEMO-ZTE").one()
+        if change:
+            olts.update(olt.id, change, "rosa", now)
+        else:
+            olts.delete(olt.id, "seen enough", "rosa", now)
+    assert "left as it is" in run("demo", "ensure").stderr
+    with app.app_context():
+        assert db.session.query(Olt).count() == 2
+
+
+def test_the_catalogue_is_brought_up_to_the_shipped_files(run: Run) -> None:
+    assert json.loads(run("catalog", "sync", "--json").stdout)["created"] > 0
+    assert "0 created, 0 updated" in run("catalog", "sync").stdout
+
+
+def test_the_first_password_is_shown_exactly_once(run: Run) -> None:
+    first = run("user", "ensure-admin").stdout.splitlines()
+    assert first[0] == "User:    admin"
+    assert len(first[1].split()[1]) >= 16
+    assert run("user", "ensure-admin").stdout == ""
+
+
+def test_users_are_added_listed_and_given_new_passwords(app: Flask, run: Run) -> None:
+    twice = "a good password\na good password\n"
+    assert "a good" not in run("user", "add", "Rosa", "--role", "operator", text=twice).output
+    assert "another user has this name" in run("user", "add", "rosa", text=twice, code=1).stderr
+    assert "at least 8" in run("user", "add", "luis", text="short\nshort\n", code=1).stderr
+    (listed,) = json.loads(run("user", "list", "--json").stdout)
+    assert (listed["username"], listed["role"], "password_hash" in listed) == ("rosa", "operator", False)
+    assert "rosa" in run("user", "list").stdout
+    run("user", "passwd", "rosa", text=twice)
+    assert "no user nobody" in run("user", "passwd", "nobody", text=twice, code=1).stderr
+    with app.app_context():
+        assert db.session.query(User).one().session_epoch == 1
+
+
+def test_a_new_key_is_a_fernet_key(run: Run) -> None:
+    assert Fernet(run("keys", "new").stdout.strip())
+
+
+def test_keys_rotate_counts_the_secrets(app: Flask, run: Run) -> None:
+    with app.app_context():
+        make_credential()
+    assert "1 secrets" in run("keys", "rotate").stdout
+
+
+def test_executions_are_shown_newest_first_and_filtered(run: Run, waiting: None) -> None:
+    table = run("executions").stdout
+    assert table.index("PENDING") < table.index("FAILED")
+    assert "\x1b" not in table
+    rows = json.loads(run("executions", "--json", "--olt", "OLT-LIMA", "--status", "failed").stdout)
+    assert [(row["status"], row["error_kind"]) for row in rows] == [("FAILED", "timeout")]
+    assert len(json.loads(run("executions", "--json", "--limit", "1").stdout)) == 1
+    assert "there is no OLT OLT-PUNO" in run("executions", "--olt", "OLT-PUNO", code=1).stderr
+    run("executions", "--status", "nonsense", code=2)
+
+
+def test_pollers_and_what_they_hold_are_shown(run: Run, waiting: None) -> None:
+    assert "OLT-LIMA" in run("pollers").stdout
+    shown = json.loads(run("pollers", "--json").stdout)
+    assert (shown["pollers"][0]["status"], shown["pulse"]["waiting"]) == ("BUSY", 1)
+
+
+def test_the_queue_says_why_each_waits(run: Run, waiting: None) -> None:
+    assert "no_pollers" in run("queue").stdout
+    (row,) = json.loads(run("queue", "--json").stdout)
+    assert (row["cause"], row["lane"], row["waiting"]["olt_name"]) == ("no_pollers", "normal", "OLT-LIMA")
+
+
+def test_empty_lists_say_so(run: Run) -> None:
+    assert "no execution yet" in run("executions").stdout
+    assert "no poller has run yet" in run("pollers").stdout
+    assert "nothing waits" in run("queue").stdout
+    assert json.loads(run("queue", "--json").stdout) == []
+
+
+def test_a_database_without_tables_is_told_with_what_to_do(app: Flask, run: Run) -> None:
+    with app.app_context():
+        db.drop_all()
+    for words in (["executions"], ["catalog", "sync"], ["user", "ensure-admin"], ["export"]):
+        assert "flask db upgrade" in run(*words, code=1).stderr
+
+
+def test_an_exported_file_is_not_left_half_written(app: Flask, run: Run, tmp_path: Path) -> None:
+    file = tmp_path / "out.yaml"
+    file.write_text("before", encoding="utf-8")
+    with app.app_context():
+        db.drop_all()
+    run("export", str(file), code=1)
+    assert file.read_text(encoding="utf-8") == "before"
+    assert stat.S_ISREG(file.stat().st_mode)
