@@ -157,7 +157,7 @@ def claim(redis: Redis, owner: str, ttl: float, quarantine: float) -> Claim | No
         raise Quarantined
     if not answer:
         return None
-    olt_id, job_id, token = (part.decode() for part in answer)
+    olt_id, job_id, token = map(_text, answer)
     return Claim(int(olt_id), job_id, int(token), owner)
 
 
@@ -175,8 +175,12 @@ def release(redis: Redis, mine: Claim) -> bool:
 
 def left_by(redis: Redis, owner: str) -> Claim | None:
     """What a dead owner still holds, if anything."""
-    mine = {key.decode(): value.decode() for key, value in redis.hgetall(f"{OWNER_PREFIX}{owner}").items()}
-    return Claim(int(mine["olt"]), mine["job"], int(mine["token"]), owner) if mine else None
+    olt_id, job_id, token = (_text(part) for part in redis.hmget(f"{OWNER_PREFIX}{owner}", "olt", "job", "token"))
+    return Claim(int(olt_id), job_id, int(token), owner) if olt_id else None
+
+
+def _text(part: bytes | str | None) -> str:
+    return part.decode() if isinstance(part, bytes) else part or ""
 
 
 class Lease:

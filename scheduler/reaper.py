@@ -14,6 +14,7 @@ def reap() -> None:
     now = datetime.now(UTC)
     lost = _lost(now)
     pushed = _push_forgotten(now)
+    queueing.ask_to_stop(reaping.running_on_disabled())
     kicked = queueing.mark_ready(reaping.waiting_olts())
     if lost or pushed or kicked:
         log.info("event=reaped lost=%d pushed=%d kicked=%d", lost, pushed, kicked)

@@ -2,16 +2,15 @@
 
 import logging
 import time
-from datetime import UTC, datetime
+from datetime import datetime, timedelta
 from zoneinfo import ZoneInfo
 
-from cronsim import CronSim
 from flask import current_app
 
 from portal import queueing
 from portal.domain.slots import DueMaster, Plan
 from portal.extensions import db
-from portal.services import slots
+from portal.services import clock, slots
 from scheduler import due, planner
 
 log = logging.getLogger(__name__)
@@ -20,9 +19,12 @@ EMPTY = Plan((), (), {})
 
 
 def next_cron(line: str, moment: datetime) -> datetime:
-    """First time of the cron line strictly after `moment`, read in the portal's zone; aware UTC."""
+    """First time of the cron line strictly after `moment`, read in the portal's zone; aware UTC.
+
+    A line that never fires is refused on entry; if the calendar brings one all the same, it is due in a year.
+    """
     zone = ZoneInfo(current_app.config["TIMEZONE"])
-    return next(CronSim(line, moment.astimezone(zone))).astimezone(UTC)
+    return clock.next_cron(line, moment, zone) or moment + timedelta(days=365)
 
 
 def tick(leader: str, now: datetime) -> Plan:

@@ -1,5 +1,6 @@
 """Executions: begin and end a try, lose one, run a node now, abort what waits. One transaction each."""
 
+import logging
 from datetime import UTC, datetime, timedelta
 
 from sqlalchemy import select, update
@@ -19,7 +20,7 @@ from portal.domain.statuses import (
     Trigger,
 )
 from portal.extensions import transaction
-from portal.models import Execution, ExecutionAttempt, ExecutionStep, Olt, Poller, Workflow, WorkflowNode
+from portal.models import Execution, ExecutionAttempt, ExecutionStep, Olt, Poller, WorkflowNode
 from portal.queueing import Ticket
 from portal.services import audit, decisions, life, readings, work
 from portal.services.errors import Invalid, NotFound
@@ -27,6 +28,8 @@ from portal.services.life import StaleToken
 from portal.services.tickets import tickets_for
 
 __all__ = ["StaleToken"]
+
+log = logging.getLogger(__name__)
 
 
 def start(
@@ -266,9 +269,15 @@ def abort_pending(session: Session, node_ids: list[int], now: datetime, why: str
         decisions.about(session, execution, EventType.EXECUTION_ABORTED, why, now)
 
 
-def nodes_of_olt(session: Session, olt_id: int) -> list[int]:
-    """Ids of the nodes of an OLT's workflow."""
-    return list(session.scalars(select(WorkflowNode.id).join(Workflow).where(Workflow.olt_id == olt_id)))
+def stop_running(olt_ids: list[int]) -> None:
+    """Ask what runs on these OLTs to stop before its next PDU; call it after the commit that disabled them.
+
+    When Redis is away their holders stop by themselves once their lease is no longer proven.
+    """
+    try:
+        queueing.ask_to_stop(olt_ids)
+    except queueing.RedisError as error:
+        log.warning("event=stop_not_sent olts=%s error=%s", olt_ids, type(error).__name__)
 
 
 

@@ -14,7 +14,7 @@ from portal.domain.fields import FieldError, read_all
 from portal.domain.messages import N_, Message
 from portal.extensions import transaction
 from portal.models import Brand, Credential, Olt, OltModel
-from portal.services import audit, catalogue, clock, workflows
+from portal.services import audit, catalogue, clock, executions, workflows
 from portal.services.errors import Invalid, NotFound
 from portal.services.node_rules import Device, NodeRules
 from portal.services.uniqueness import unique_or_invalid
@@ -59,12 +59,14 @@ def add(session: Session, values: Mapping[str, Any], references: References, now
 
 
 def update(olt_id: int, given: Mapping[str, Any], actor: str, now: datetime) -> None:
-    """Change an OLT; what `given` leaves out stays. Enabling follows rule 2, disabling aborts what waits."""
+    """Change an OLT; what `given` leaves out stays. Enabling follows rule 2, disabling ends what waits and runs."""
     with unique_or_invalid(_UNIQUE), transaction() as session:
         olt = workflows.existing_olt(session, olt_id)
         values, references = _checked(session, given, olt)
         _check_workflow(session, olt, references, now)
-        change(session, olt, values, references, actor, now)
+        changes = change(session, olt, values, references, actor, now)
+    if changes.get("enabled") == [True, False]:
+        executions.stop_running([olt_id])
 
 
 def change(
@@ -87,7 +89,7 @@ def change(
 
 
 def set_enabled(olt_id: int, enabled: bool, actor: str, now: datetime) -> None:
-    """Enable (its masters next run a full interval from now) or disable; what waits on it is then aborted."""
+    """Enable (its masters next run a full interval from now) or disable: what waits ends, what runs stops."""
     with transaction() as session:
         olt = workflows.existing_olt(session, olt_id)
         if olt.enabled == enabled:
@@ -97,6 +99,8 @@ def set_enabled(olt_id: int, enabled: bool, actor: str, now: datetime) -> None:
         action = "olt.enable" if enabled else "olt.disable"
         audit.record(session, actor=actor, action=action, subject=olt, changes={"enabled": [not enabled, enabled]},
                      now=now)  # fmt: skip
+    if not enabled:
+        executions.stop_running([olt_id])
 
 
 def delete(olt_id: int, reason: str, actor: str, now: datetime) -> None:
@@ -110,6 +114,7 @@ def delete(olt_id: int, reason: str, actor: str, now: datetime) -> None:
         olt.enabled, olt.deleted_at, olt.deleted_reason = False, now, why
         _switch(session, olt, now, "its OLT was deleted")
         audit.record(session, actor=actor, action="olt.delete", subject=olt, changes={"reason": why}, now=now)
+    executions.stop_running([olt_id])
 
 
 def restore(olt_id: int, actor: str, now: datetime) -> None:

@@ -7,7 +7,7 @@ from sqlalchemy.orm import Session
 
 from portal.domain.statuses import ExecutionStatus
 from portal.extensions import db, transaction
-from portal.models import Execution
+from portal.models import Execution, Olt
 from portal.queueing import Ticket
 from portal.services.tickets import tickets_for
 
@@ -21,6 +21,20 @@ def running() -> list[tuple[int, int, int]]:
     rows = [(row.id, row.olt_id, row.token or 0) for row in db.session.execute(query)]
     db.session.rollback()
     return rows
+
+
+def running_on_disabled() -> list[int]:
+    """OLTs that were disabled or deleted while something runs on them."""
+    query = (
+        select(Execution.olt_id)
+        .join(Olt)
+        .where(
+            Execution.status == ExecutionStatus.RUNNING, or_(Olt.enabled.is_(False), Olt.deleted_at.is_not(None))
+        )
+    )  # fmt: skip
+    ids = list(db.session.scalars(query))
+    db.session.rollback()
+    return ids
 
 
 def to_queue(now: datetime) -> list[Ticket]:

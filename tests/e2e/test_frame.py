@@ -143,13 +143,18 @@ def test_a_lost_server_is_told_quietly_and_found_again_alone(visit: Visit) -> No
     expect(page.locator("#lost")).to_be_hidden()
 
 
-def test_an_open_menu_survives_the_refresh(visit: Visit) -> None:
-    page = visit("/")
-    page.get_by_role("button", name="Cuenta de admin").click()
-    expect(page.locator(".fx-menu")).to_be_visible()
-    with page.expect_response(lambda answer: answer.url.endswith("/pulse")):
-        pass
-    expect(page.locator(".fx-menu")).to_be_visible()
+def test_a_fragment_waits_while_a_menu_in_it_is_open(visit: Visit) -> None:
+    page = visit("/olts/")
+    page.locator(".fx-kebab button").first.click()
+    expect(page.locator(".fx-kebab .dropdown-menu.show")).to_be_visible()
+    asked: list[str] = []
+    page.on("request", lambda request: asked.append(request.url))
+    page.evaluate("document.body.dispatchEvent(new CustomEvent('wake'))")
+    page.evaluate("() => new Promise(requestAnimationFrame)")
+    assert [url for url in asked if "/olts/" in url] == []
+    page.keyboard.press("Escape")
+    with page.expect_request(lambda request: "/olts/" in request.url):
+        page.evaluate("document.body.dispatchEvent(new CustomEvent('wake'))")
 
 
 def test_a_session_that_was_ended_leads_to_the_login_and_back(portal: Portal, visit: Visit) -> None:

@@ -3,6 +3,7 @@
 import os
 import signal
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from redis import Redis
@@ -12,8 +13,8 @@ from sqlalchemy import select
 from jobs.snmp.simulator.farm import Farm, start_farm
 from portal.domain.statuses import AttemptStatus, ErrorKind, ExecutionStatus
 from portal.extensions import db
-from portal.models import ExecutionAttempt, ExecutionStep, Poller
-from portal.services import executions
+from portal.models import ExecutionAttempt, ExecutionStep, Poller, Probe
+from portal.services import executions, olts, probes
 from tests.support.live import ACTOR, Live
 
 SUCCESS, FAILED, RUNNING = ExecutionStatus.SUCCESS, ExecutionStatus.FAILED, ExecutionStatus.RUNNING
@@ -95,6 +96,23 @@ def a_running_composite(live: Live, farm: Farm) -> int:
     return olt
 
 
+def attempts_of(live: Live) -> list[AttemptStatus]:
+    db.session.rollback()
+    db.session.expire_all()
+    return attempts()
+
+
+def children(pid: int) -> list[int]:
+    return [int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+
+
+def answered(probe_id: int) -> bool:
+    db.session.rollback()
+    db.session.expire_all()
+    probe = db.session.get(Probe, probe_id)
+    return probe is not None and probe.finished_at is not None
+
+
 def attempts() -> list[AttemptStatus]:
     return [a.status for a in db.session.scalars(select(ExecutionAttempt).order_by(ExecutionAttempt.id))]
 
@@ -173,3 +191,47 @@ def test_a_second_scheduler_stands_by_and_takes_over(live: Live, two_olts: Farm)
     live.stack.wait_until(lambda: "event=leading" in live.stack.log("second"), "take-over")
     live.due_now()
     live.wait_for(SUCCESS, olt)
+
+
+def test_disabling_an_olt_stops_what_runs_on_it(live: Live, slow_olt: Farm) -> None:
+    olt = a_running_composite(live, slow_olt)
+    olts.set_enabled(olt, False, ACTOR, live.now)
+    live.wait_for(ExecutionStatus.INTERRUPTED, olt)
+    assert live.executions(olt)[0].error_kind is ErrorKind.ABORTED
+    assert attempts() == [AttemptStatus.INTERRUPTED]
+
+
+@pytest.mark.fault
+def test_a_frozen_horse_that_wakes_up_writes_nothing(live: Live, slow_olt: Farm) -> None:
+    olt = a_running_composite(live, slow_olt)
+    poller = busy_poller(live)
+    assert poller is not None
+    horse = children(poller.pid)[0]
+    os.kill(horse, signal.SIGSTOP)
+    live.stack.wait_until(lambda: len(attempts_of(live)) == 2, "a second attempt")
+    os.kill(horse, signal.SIGCONT)
+    live.wait_for(SUCCESS, olt)
+    assert attempts() == [AttemptStatus.INTERRUPTED, AttemptStatus.SUCCESS]
+
+
+def test_a_connection_test_says_what_answers_and_what_it_is(live: Live, two_olts: Farm) -> None:
+    olt = live.olt("OLT-LIMA", two_olts.ports[0])
+    start(live, "probes")
+    probe = probes.request(
+        address="127.0.0.1", port=two_olts.ports[0], credential_id=1, timeout=1.0, retries=0, actor=ACTOR, now=live.now
+    )
+    live.stack.wait_until(lambda: answered(probe), "an answer")
+    found = db.session.get(Probe, probe)
+    assert found is not None and found.olt_id == olt and found.result is not None
+    assert (found.status.value, found.result["brand"], found.result["model"]) == ("SUCCESS", "huawei", "MA5608T")
+
+
+def test_a_connection_test_of_a_silent_address_says_what_to_check(live: Live) -> None:
+    live.olt("OLT-LIMA", 9)
+    start(live, "probes")
+    probe = probes.request(
+        address="127.0.0.1", port=10, credential_id=1, timeout=0.3, retries=0, actor=ACTOR, now=live.now
+    )
+    live.stack.wait_until(lambda: answered(probe), "an answer")
+    found = db.session.get(Probe, probe)
+    assert found is not None and found.status.value == "FAILED" and "community" in found.error_message

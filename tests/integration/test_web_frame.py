@@ -292,6 +292,17 @@ def test_a_cookie_from_before_the_login_is_useless_after_it(people: Flask) -> No
     assert stranger.get("/").status_code == 302
 
 
+def test_nothing_of_the_session_before_the_login_is_taken_over(people: Flask) -> None:
+    person = Visitor(people)
+    person.get("/login")
+    with person.client.session_transaction() as session:
+        session["planted"] = "by somebody else"
+        before = session["csrf_token"]
+    person.post("/login", username="viewer", password=seed.password_of("viewer"))
+    with person.client.session_transaction() as session:
+        assert ("planted" in session, session.get("csrf_token") == before) == (False, False)
+
+
 def test_a_copied_cookie_is_useless_after_logout(people: Flask) -> None:
     person = visitor(people)
     copy = person.client.get_cookie("session")
