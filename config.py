@@ -2,6 +2,7 @@
 
 import hashlib
 import os
+import re
 import secrets
 import tempfile
 from collections.abc import Callable, Mapping
@@ -17,6 +18,8 @@ from dotenv import dotenv_values
 
 PROJECT_ROOT = Path(__file__).resolve().parent
 UNIX_PATH_LIMIT = 100  # sockaddr_un holds 107 bytes; redis and supervisord add a temporary suffix
+# In a URL other characters need quoting, and redis-py cannot read CLIENT INFO when a space is in the path.
+PLAIN_PATH = re.compile(r"[A-Za-z0-9/._-]+")
 
 
 class SettingsError(ValueError):
@@ -26,7 +29,7 @@ class SettingsError(ValueError):
 def redis_socket(root: Path) -> Path:
     """Path of the embedded Redis' socket for the checkout at `root`; ops/env.sh follows the same rule."""
     path = root / "instance" / "redis.sock"
-    if len(os.fsencode(path)) <= UNIX_PATH_LIMIT:
+    if len(os.fsencode(path)) <= UNIX_PATH_LIMIT and PLAIN_PATH.fullmatch(str(path)):
         return path
     digest = hashlib.sha256(os.fsencode(root)).hexdigest()[:12]
     return Path(tempfile.gettempdir()) / f"facho-{digest}" / "redis.sock"

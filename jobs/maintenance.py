@@ -9,25 +9,19 @@ from typing import Any
 
 from flask import Flask
 from redis.exceptions import RedisError
-from rq import Queue, Worker
+from rq import Queue
 from rq.job import Job
 
-from jobs.worker import close_connections, die_with_parent
+from jobs.worker import QuietWorker, close_connections, die_with_parent
 from portal import queueing
 
 log = logging.getLogger(__name__)
 
 
-class MaintenanceWorker(Worker):
+class MaintenanceWorker(QuietWorker):
     """Runs the periodic jobs and the connection tests; a fork for each, so that a crash stays in the child."""
 
     app: Flask
-
-    def subscribe(self) -> None:
-        """No remote commands: they would need a thread in a process that forks."""
-
-    def unsubscribe(self) -> None:
-        """See subscribe."""
 
     def execute_job(self, job: Job, queue: Queue) -> None:
         close_connections()
@@ -64,10 +58,7 @@ def _work(app: Flask, queue_name: str) -> bool:
     connection.ping()
     name = f"{queue_name}-{socket.gethostname()}-{time.time_ns() // 1_000_000}"
     queue = queueing.TaskQueue(queue_name, connection=connection)
-    worker = MaintenanceWorker(
-        [queue], name=name, connection=connection, job_class=queueing.TaskJob, queue_class=queueing.TaskQueue,
-        worker_ttl=25, log_job_description=False,
-    )  # fmt: skip
+    worker = MaintenanceWorker([queue], name=name, connection=connection, worker_ttl=25)
     worker.app = app
     worker.work(logging_level="WARNING")
     return worker._shutdown_requested_date is not None

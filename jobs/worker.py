@@ -8,6 +8,7 @@ import time
 from typing import Any, ClassVar
 
 from flask import Flask
+from redis import Redis
 from redis.exceptions import RedisError
 from rq import Queue, Worker
 from rq.exceptions import NoSuchJobError
@@ -43,22 +44,33 @@ def close_connections() -> None:
     db.engine.dispose()
 
 
-class PollerWorker(Worker):
-    """Claims through the script of jobs.claim instead of popping queues. `app` is set by the command that starts it."""
-
-    app: ClassVar[Flask]
+class QuietWorker(Worker):
+    """What our workers have in common: no address, no remote commands, JSON jobs of ours only."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         kwargs.update(job_class=queueing.TaskJob, queue_class=queueing.TaskQueue)
         super().__init__(*args, **kwargs)
         self.log_job_description = False
-        self.claimed: Claim | None = None
+
+    def _set_ip_address(self, connection: Redis) -> None:
+        """Not asked for: redis-py cannot read CLIENT INFO when the socket's path holds a space."""
+        self.ip_address = "unknown"
 
     def subscribe(self) -> None:
         """No remote commands: they would need a thread in a process that forks."""
 
     def unsubscribe(self) -> None:
         """See subscribe."""
+
+
+class PollerWorker(QuietWorker):
+    """Claims through the script of jobs.claim instead of popping queues. `app` is set by the command that starts it."""
+
+    app: ClassVar[Flask]
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.claimed: Claim | None = None
 
     def run_maintenance_tasks(self) -> None:
         """RQ's registries hold nothing that the reaper needs; walking them would cost a round trip per queue."""

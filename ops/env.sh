@@ -21,11 +21,12 @@ temp_dir() {
     die "no directory for temporary files; set TMPDIR"
 }
 
-# socket_path ROOT NAME: instance/NAME, or a private directory under the temporary one when that path is too long for a socket.
+# socket_path ROOT NAME: instance/NAME, or a private directory under the temporary one when that path is too long for a socket or
+# holds characters that a URL would have to quote (redis-py stumbles over a space in it).
 socket_path() {
     local LC_ALL=C # lengths are bytes
     local root=$1 path="$1/instance/$2" reference="$1/instance/redis.sock"
-    if ((${#reference} > UNIX_PATH_LIMIT)); then
+    if ((${#reference} > UNIX_PATH_LIMIT)) || [[ $reference == *[!A-Za-z0-9/._-]* ]]; then
         path="$(temp_dir)/facho-$(printf %s "$root" | sha256sum | cut -c1-12)/$2"
     fi
     printf '%s\n' "$path"

@@ -45,7 +45,7 @@ def record(
             changes=masked(changes or {}),
         )
     )
-    log.info("audit action=%s actor=%s subject_type=%s subject_id=%s", action, actor, kind, ident)
+    log.debug("audit action=%s actor=%s subject_type=%s subject_id=%s", action, actor, kind, ident)
 
 
 def masked(changes: Mapping[str, Any]) -> dict[str, Any]:

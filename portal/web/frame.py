@@ -154,11 +154,12 @@ def with_args(**changes: Any) -> str:
 
 def static_url(filename: str) -> str:
     """URL of a static file that changes with the file, so that browsers may keep it for good."""
-    marks: dict[str, str] = current_app.extensions.setdefault("static_marks", {})
-    if filename not in marks or current_app.debug:
-        path = Path(str(current_app.static_folder)) / filename
-        marks[filename] = hashlib.sha256(path.read_bytes()).hexdigest()[:10]
-    return url_for("static", filename=filename, v=marks[filename])
+    urls: dict[tuple[str, str], str] = current_app.extensions.setdefault("static_urls", {})
+    key = (request.script_root, filename)
+    if key not in urls or current_app.debug:
+        content = (Path(str(current_app.static_folder)) / filename).read_bytes()
+        urls[key] = url_for("static", filename=filename, v=hashlib.sha256(content).hexdigest()[:10])
+    return urls[key]
 
 
 def harden(response: Response) -> Response:

@@ -200,6 +200,22 @@ def test_the_theme_is_chosen_once_and_is_there_before_the_first_paint(visit: Vis
     assert page.evaluate("window.early") == "dark"
 
 
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_the_primary_button_can_be_read_in_both_themes(visit: Visit, theme: str) -> None:
+    page = visit("/", color_scheme=theme)
+    ratio = page.evaluate(
+        """() => {
+            const style = getComputedStyle(document.querySelector('.fx-actions .btn-primary'));
+            const light = text => text.match(/[0-9.]+/g).slice(0, 3).map(v => v / 255)
+                .map(v => v <= .03928 ? v / 12.92 : ((v + .055) / 1.055) ** 2.4)
+                .reduce((sum, v, n) => sum + v * [.2126, .7152, .0722][n], 0);
+            const pair = [light(style.color), light(style.backgroundColor)].sort((a, b) => b - a);
+            return (pair[0] + .05) / (pair[1] + .05);
+        }"""
+    )
+    assert ratio >= 4.5
+
+
 def test_the_language_is_switched_in_the_account_menu(visit: Visit) -> None:
     page = visit("/queue/", username="operator")
     page.get_by_role("button", name="Cuenta de operator").click()

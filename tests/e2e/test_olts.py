@@ -1,15 +1,16 @@
-"""OLTs, workflows and ONUs in a real browser: what lives, what must not be lost, what works by keyboard and without scripts."""
+"""OLTs, workflows and ONUs in a real browser: what lives, what must not get lost, keyboard, and life without scripts."""
 
+import re
 from datetime import UTC, datetime
 
 import pytest
 from playwright.sync_api import Page, expect
-from sqlalchemy import func, select, update
+from sqlalchemy import select, update
 
 from portal import queueing
 from portal.domain.statuses import OltState
 from portal.extensions import db
-from portal.models import Execution, Olt, Onu, Probe, ProbeStatus, WorkflowNode
+from portal.models import Execution, Olt, Onu, Probe, ProbeStatus
 from tests.e2e.conftest import Portal, Visit
 
 pytestmark = pytest.mark.e2e
@@ -22,7 +23,7 @@ PAGES = (
 
 
 def wider_than_the_screen(page: Page) -> int:
-    found: int = page.evaluate("document.documentElement.scrollWidth - document.documentElement.clientWidth")
+    found: int = page.evaluate("(main => main.scrollWidth - main.clientWidth)(document.getElementById('main'))")
     return found
 
 
@@ -53,7 +54,7 @@ def test_the_list_follows_the_state_and_keeps_what_is_being_typed(portal: Portal
 def test_a_row_opens_by_a_click_anywhere(visit: Visit) -> None:
     page = visit("/olts/")
     page.locator("#olt-1 td").nth(2).click()
-    expect(page).to_have_url(lambda url: url.endswith("/olts/1"))
+    expect(page).to_have_url(re.compile("/olts/1$"))
 
 
 def test_the_connection_of_an_unsaved_olt_is_tested_and_its_model_taken(
@@ -83,8 +84,6 @@ def active(portal: Portal, node_id: int) -> list[int]:
 
 
 def test_run_now_shows_the_waiting_execution_at_once_and_only_one(portal: Portal, visit: Visit) -> None:
-    with portal.writing() as session:
-        session.execute(update(Execution).where(Execution.node_id == 4).values(status="SUCCESS"))
     master = 5  # the first master of the second OLT
     with portal.writing() as session:
         session.execute(update(Execution).where(Execution.node_id == master).values(status="SUCCESS"))
@@ -95,7 +94,7 @@ def test_run_now_shows_the_waiting_execution_at_once_and_only_one(portal: Portal
     page.click(f"#run-{master}")
     expect(card).to_contain_text("Pending")
     assert len(active(portal, master)) == 1
-    expect(page).to_have_url(lambda url: url.endswith("/olts/2/workflow"))
+    expect(page).to_have_url(re.compile("/olts/2/workflow$"))
 
 
 def chain(page: Page) -> list[str]:
@@ -120,7 +119,7 @@ def test_forms_work_without_javascript(portal: Portal, visit: Visit) -> None:
     page = visit("/olts/2/edit", java_script_enabled=False)
     page.fill("#f-site", "Urubamba")
     page.click(".nw-send .btn-primary")
-    expect(page).to_have_url(lambda url: url.endswith("/olts/2"))
+    expect(page).to_have_url(re.compile("/olts/2$"))
     expect(page.locator("main")).to_contain_text("Urubamba")
     page.goto(portal.url + "/olts/1/workflow")
     first, second = chain(page)
@@ -139,10 +138,7 @@ def test_the_form_of_a_credential_shows_what_its_version_needs(visit: Visit) -> 
     expect(page.locator("#f-username")).to_be_visible()
 
 
-def test_an_oid_is_picked_from_the_catalogue(portal: Portal, visit: Visit) -> None:
-    with portal.app.app_context():
-        offered = db.session.scalar(select(func.count()).select_from(WorkflowNode))
-    assert offered
+def test_a_master_is_added_and_stands_on_the_board(visit: Visit) -> None:
     page = visit("/olts/1/workflow/nodes/new")
     page.locator("#f-oid").fill("1.3.6.1.2.1.1.3.0")
     page.locator("#f-name").fill("Tiempo")
@@ -166,6 +162,6 @@ def test_an_onu_that_goes_dark_is_seen_without_reloading(portal: Portal, visit: 
     expect(page.locator(".nw-figures")).to_contain_text("Online")
     with portal.writing() as session:
         session.execute(update(Onu).where(Onu.id == 3).values(online=False))
-    expect(page.locator(".nw-figures")).to_contain_text("Offline")
+    expect(page.locator(".nw-figures")).to_contain_text("Offline", timeout=9_000)  # asked each 5 s
     with portal.writing() as session:
         session.execute(update(Onu).where(Onu.id == 3).values(online=True))
