@@ -59,10 +59,6 @@ i18n-extract: ## Collect the messages of code and templates
 i18n-update: i18n-extract ## Merge new messages into the Spanish translation
 	.venv/bin/pybabel update --no-fuzzy-matching --omit-header -i $(MESSAGES) -d portal/translations -l es
 
-.PHONY: i18n-compile
-i18n-compile: ## Compile the translations
-	.venv/bin/pybabel compile -d portal/translations
-
 .PHONY: lock
 lock: ## Renew both lock files from requirements.in and requirements-dev.in (UPGRADE="--upgrade")
 	.venv/bin/uv pip compile --quiet $(UPGRADE) --universal --python-version 3.11 --generate-hashes --no-annotate \

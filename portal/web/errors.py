@@ -10,9 +10,10 @@ from flask_babel import LazyString
 from flask_babel import lazy_gettext as _l
 from flask_login import current_user
 from flask_wtf.csrf import CSRFError
+from sqlalchemy.exc import DBAPIError, OperationalError
 from werkzeug.exceptions import HTTPException
 
-from portal.extensions import htmx
+from portal.extensions import db, htmx
 from portal.services.errors import NotFound
 
 log = logging.getLogger(__name__)
@@ -47,6 +48,14 @@ WORDS = {
         "alert-triangle",
     ),
 }
+DATABASE = Words(
+    _l("The database cannot be used right now"),
+    _l(
+        "Nothing of what was sent was saved. Its disk may be full or read-only, or its server is down; the log says which."
+        " Reading the OLTs waits and goes on by itself."
+    ),
+    "plug-connected-x",
+)
 EXPIRED = Words(
     _l("The form had expired"),
     _l("Nothing was saved. Go back, reload the page and send it again."),
@@ -86,6 +95,14 @@ def not_found(_: NotFound) -> ResponseReturnValue:
     return _answer(404, WORDS[404])
 
 
+def database_error(error: DBAPIError) -> ResponseReturnValue:
+    """The database refuses or does not answer: no fault of the program, and it passes."""
+    reference = secrets.token_hex(4)
+    log.error("event=database_error reference=%s path=%s error=%s", reference, request.path, error.orig)
+    db.session.remove()
+    return _answer(503, DATABASE, reference)
+
+
 def crash(error: Exception) -> ResponseReturnValue:
     """Anything unforeseen: logged with the reference that the page shows."""
     reference = secrets.token_hex(4)
@@ -98,4 +115,5 @@ def init_errors(app: Flask) -> None:
     app.register_error_handler(CSRFError, csrf_error)
     app.register_error_handler(HTTPException, http_error)
     app.register_error_handler(NotFound, not_found)
+    app.register_error_handler(OperationalError, database_error)
     app.register_error_handler(Exception, crash)

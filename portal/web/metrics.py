@@ -7,6 +7,7 @@ from typing import NamedTuple
 from flask_babel import LazyString
 from flask_babel import lazy_gettext as _l
 
+from portal.domain.readings import EMPTY, NO_SUCH_INSTANCE, OUT_OF_RANGE
 from portal.queries.onus import Sample
 
 
@@ -66,6 +67,20 @@ EVENT_WORDS: dict[str, LazyString] = {
     "online": _l("online"),
     "offline": _l("offline"),
 }
+
+
+_REASONS: dict[str, LazyString] = {
+    "sentinel": _l("The device says it has no value"),
+    NO_SUCH_INSTANCE: _l("The device does not have this value"),
+    OUT_OF_RANGE: _l("Not a possible value"),
+    EMPTY: _l("Empty"),
+    "never": _l("Never"),
+}
+
+
+def reason(text: str) -> LazyString | str:
+    """Why there is no value: in words where the reason is one of the usual, else as the decoder wrote it."""
+    return _REASONS.get("sentinel" if text.startswith("sentinel ") else text, text)
 
 
 def metric(name: str) -> Metric:

@@ -1,4 +1,4 @@
-"""OLTs, workflows and ONUs in a real browser: what lives, what must not get lost, keyboard, and life without scripts."""
+"""OLTs, workflows and ONUs in a real browser: what lives, what must not get lost, keyboard, life without scripts."""
 
 import re
 from datetime import UTC, datetime

@@ -14,6 +14,7 @@ import pytest
 from flask import Flask
 from jinja2 import FileSystemBytecodeCache
 from sqlalchemy import event, select, update
+from sqlalchemy.exc import OperationalError
 from werkzeug.routing import Rule
 from werkzeug.test import TestResponse
 
@@ -778,3 +779,15 @@ def test_a_page_costs_the_same_number_of_statements_whatever_it_shows(
     monkeypatch.setitem(seed.SIZES, "some", seed.Size(olts=12, executions=120, onus=4, pollers=6, busy=4, pending=10))
     seed.seed(app, "some")
     assert statements(app, visitor(app), path) <= budget
+
+
+def test_a_database_that_refuses_is_told_with_what_to_do_and_a_reference(
+    app: Flask, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: object) -> None:
+        raise OperationalError("INSERT", {}, Exception("database or disk is full"))
+
+    monkeypatch.setitem(app.view_functions, "auth.login", full)
+    answer = app.test_client().get("/login", headers={"Accept-Language": "es"})
+    assert answer.status_code == 503
+    assert "La base de datos no se puede usar ahora" in answer.get_data(as_text=True)

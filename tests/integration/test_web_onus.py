@@ -62,7 +62,7 @@ def add(session: Any, olt_id: int, rows: list[dict[str, Any]]) -> None:
         session.add(onu)
         session.flush()
         if "rx" in row:
-            raw, reason = ("2147483647", "sentinel") if power is None else ("x", "")
+            raw, reason = ("2147483647", "sentinel 2147483647") if power is None else ("x", "")
             session.add(
                 OnuData(onu_id=onu.id, metric="onu_rx_power", number=power, raw=raw, reason=reason, collected_at=at)
             )
@@ -269,7 +269,7 @@ def test_the_page_of_an_onu_answers_on_one_screen(built: Flask) -> None:
 
 def test_a_reading_without_value_shows_what_was_sent_and_why_it_is_none(built: Flask) -> None:
     row = soup(english(built).get("/onus/3")).select(".fx-table tbody tr")[0].get_text(" ")
-    assert "sentinel" in row
+    assert "The device says it has no value" in row
     assert "2147483647" in row
 
 

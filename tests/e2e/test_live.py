@@ -1,0 +1,90 @@
+"""The whole product in one browser tab: a new OLT comes alive while the page is only looked at."""
+
+import threading
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+from flask import Flask
+from playwright.sync_api import Browser, expect
+from werkzeug.serving import make_server
+
+from app import create_app
+from config import load_settings
+from jobs.snmp.simulator.farm import Farm, start_farm
+from portal.extensions import db
+from portal.services import users
+from tests.conftest import Databases
+from tests.support.live import Live
+from tests.support.stack import Stack, stack
+
+PASSWORD = "correct horse battery"
+pytestmark = [pytest.mark.e2e, pytest.mark.timeout(180)]
+
+
+@pytest.fixture
+def farm() -> Iterator[Farm]:
+    with start_farm(["huawei@127.0.0.1:0,onus=64,churn=0"]) as started:
+        yield started
+
+
+@pytest.fixture
+def running(databases: Databases, tmp_path: Path) -> Iterator[Stack]:
+    with stack(tmp_path, databases.sqlite(tmp_path), pollers=2, quarantine_seconds=0) as made:
+        yield made
+
+
+@pytest.fixture
+def app(running: Stack) -> Flask:
+    return create_app(load_settings(running.environment))
+
+
+@pytest.fixture
+def address(app: Flask) -> Iterator[str]:
+    server = make_server("127.0.0.1", 0, app, threaded=True)
+    thread = threading.Thread(target=server.serve_forever, daemon=True)
+    thread.start()
+    yield f"http://127.0.0.1:{server.server_port}"
+    server.shutdown()
+    thread.join(timeout=10)
+
+
+def new_olt(running: Stack, app: Flask, port: int) -> int:
+    with app.app_context():
+        live = Live(running, datetime.now(UTC))
+        users.create("rosa", PASSWORD, "admin", "test", live.now)
+        olt = live.olt("OLT-LIMA", port)
+        master = live.node(olt, "discovery", "huawei.onu_state", "discovery", name="Descubrimiento")
+        live.node(olt, "serial", "huawei.onu_serial", master_id=master)
+        live.due_now()
+        db.session.remove()
+        db.engine.dispose()
+    return olt
+
+
+def test_an_olt_goes_from_never_polled_to_its_onus_without_a_reload(
+    browser: Browser, running: Stack, app: Flask, address: str, farm: Farm
+) -> None:
+    olt = new_olt(running, app, farm.ports[0])
+    for name in ("scheduler", "maintenance"):
+        running.start(name)
+    page = browser.new_context(locale="es", viewport={"width": 1440, "height": 900}).new_page()
+    page.goto(f"{address}/login")
+    page.fill("[name=username]", "rosa")
+    page.fill("[name=password]", PASSWORD)
+    page.press("[name=password]", "Enter")
+    page.wait_for_url(f"{address}/")
+    page.goto(f"{address}/olts/{olt}")
+    expect(page.get_by_text("Nunca se ejecutó").or_(page.get_by_text("Pendiente")).first).to_be_visible(timeout=20_000)
+    page.evaluate("window.stillTheSamePage = true")
+
+    running.start("pollers")
+
+    expect(page.get_by_text("de 64 ONUs en línea")).to_be_visible(timeout=60_000)
+    expect(page.get_by_text("Correcta").first).to_be_visible(timeout=20_000)
+    assert page.evaluate("window.stillTheSamePage") is True
+
+    page.goto(f"{address}/olts/{olt}/onus")
+    expect(page.get_by_text("HWTC").first).to_be_visible(timeout=20_000)
+    page.context.close()
