@@ -784,7 +784,8 @@ def test_a_page_costs_the_same_number_of_statements_whatever_it_shows(
 def test_a_database_that_refuses_is_told_with_what_to_do_and_a_reference(
     app: Flask, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def full(*_: object) -> None:
+    @access.public
+    def full() -> None:
         raise OperationalError("INSERT", {}, Exception("database or disk is full"))
 
     monkeypatch.setitem(app.view_functions, "auth.login", full)
