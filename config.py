@@ -1,4 +1,4 @@
-"""Typed settings from the environment; refuses nonsense with a message that names the variable. Read by app.py and tests only."""
+"""Typed settings from the environment; refuses nonsense and names the variable. Read by app.py and tests only."""
 
 import hashlib
 import os
@@ -218,5 +218,3 @@ def flask_config(settings: Settings) -> dict[str, Any]:
         "RATELIMIT_STORAGE_URI": "memory://",
         "WTF_CSRF_TIME_LIMIT": None,
     }
-
-

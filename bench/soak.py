@@ -1,6 +1,7 @@
-"""Soak: many simulated OLTs, a chain each, ten minutes; is every slot run, alone on its OLT, also when a poller is killed?
+"""Soak: many simulated OLTs, a chain each; is every slot run, alone on its OLT, also when a poller is killed?
 
-The judges are the agents' own request log and SQL, not the code under test. Run: `python -m bench.soak --olts 20 --minutes 10`.
+The judges are the agents' own request log and SQL, not the code under test.
+Run: `python -m bench.soak --olts 20 --minutes 10`.
 """
 
 import argparse
@@ -59,7 +60,8 @@ class Kill:
 def inventory_text(plan: Plan, port: int) -> str:
     """The import file: one template, one master with two chained GETs, on every OLT."""
     olts = "\n".join(
-        f"  - {{name: SIM-{n:03}, address: 127.0.0.1, port: {port + n}, brand: huawei, credential: sim, template: soak}}"
+        f"  - {{name: SIM-{n:03}, address: 127.0.0.1, port: {port + n}, brand: huawei,"
+        " credential: sim, template: soak}"
         for n in range(plan.olts)
     )
     return f"""
@@ -139,7 +141,9 @@ def _spread_first_runs(plan: Plan, begin: datetime) -> None:
     masters = list(db.session.scalars(select(WorkflowNode.id).where(WorkflowNode.master_id.is_(None))))
     for at, node in enumerate(masters):
         first = begin + timedelta(seconds=at * plan.interval // len(masters))
-        db.session.execute(update(WorkflowNode).where(WorkflowNode.id == node).values(next_run_at=first, anchor_at=first))
+        db.session.execute(
+            update(WorkflowNode).where(WorkflowNode.id == node).values(next_run_at=first, anchor_at=first)
+        )
     db.session.commit()
 
 

@@ -1,4 +1,4 @@
-"""The lease around one composite: claim, renew before every PDU, release. docs/serialisation.md explains each script."""
+"""The lease around one composite: claim, renew before every PDU, release. docs/serialisation.md says why."""
 
 import time
 from collections.abc import Callable

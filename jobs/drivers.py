@@ -2,5 +2,4 @@
 
 from jobs.snmp.easysnmp_driver import open_session
 
-
 __all__ = ["open_session"]

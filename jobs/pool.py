@@ -41,7 +41,9 @@ class PollerPool(WorkerPool):
         self._numbers: dict[str, int] = {}
         self._seen_at = 0.0
 
-    def start_worker(self, count: int | None = None, burst: bool = True, _sleep: float = 0, logging_level: str = "INFO") -> None:  # noqa: E501
+    def start_worker(
+        self, count: int | None = None, burst: bool = True, _sleep: float = 0, logging_level: str = "INFO"
+    ) -> None:  # noqa: E501
         """Start a worker under the lowest free number."""
         number = min(set(range(1, self.num_workers + 1)) - set(self._numbers.values()))
         name = f"poller-{self.host}-{number}-{time.time_ns() // 1_000_000}"

@@ -61,7 +61,9 @@ def ask(target: SnmpTarget, open_session: SessionFactory, monotonic: Callable[[]
     took = monotonic() - began
     values = {bind.oid: bind.value for bind in answers if not bind.missing}
     if not values:
-        raise ProbeFailed(ErrorKind.NO_SUCH_OBJECT, "the device answers but hides its system group: check its SNMP view")
+        raise ProbeFailed(
+            ErrorKind.NO_SUCH_OBJECT, "the device answers but hides its system group: check its SNMP view"
+        )
     texts = {name: decode(ValueSpec(), "0", values.get(oid)).value or "" for name, oid in SYSTEM.items()}
     ticks = values.get(SYSTEM["uptime"])
     return {

@@ -150,5 +150,3 @@ def run() -> None:
             db.session.remove()
 
     LeaderScheduler(queueing.connection(), beat).run()
-
-

@@ -66,5 +66,3 @@ def is_delayed(scheduled_for: datetime, started_at: datetime) -> bool:
 def delay_ms(scheduled_for: datetime, started_at: datetime) -> int:
     """Milliseconds between slot and start; never negative (a clock may step back)."""
     return max(0, round((started_at - scheduled_for) / timedelta(milliseconds=1)))
-
-

@@ -13,7 +13,7 @@ from portal.models.workflow import WorkflowNode
 
 
 class Poller(Base):
-    """One worker process. The number is stable, `worker` is fresh at each start. Times in seconds since `started_at`."""
+    """One worker process. The number is stable, `worker` is fresh at each start. Seconds since `started_at`."""
 
     __tablename__ = "pollers"
     __table_args__ = (UniqueConstraint("host", "poller_id"), one_of("status", PollerStatus, "status"))

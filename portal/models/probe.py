@@ -25,7 +25,8 @@ class ProbeStatus(StrEnum):
 class Probe(Base):
     """One connection test. The credential is named by id: no secret leaves its table.
 
-    `result`: {"sysdescr", "sysobjectid", "sysname", "uptime_s", "rtt_ms", "brand", "model"} (brand, model = keys or None).
+    `result`: {"sysdescr", "sysobjectid", "sysname", "uptime_s", "rtt_ms", "brand", "model"}; the last two
+    are catalogue keys or None.
     """
 
     __tablename__ = "probes"

@@ -27,8 +27,15 @@ def record(
     """Add one decision to the caller's transaction."""
     session.add(
         CoordinatorLog(
-            event_type=event, message=message, timestamp=now, olt_id=olt_id, node_id=node_id,
-            execution_id=execution_id, scheduled_for=scheduled_for, reason=reason, level=level,
+            event_type=event,
+            message=message,
+            timestamp=now,
+            olt_id=olt_id,
+            node_id=node_id,
+            execution_id=execution_id,
+            scheduled_for=scheduled_for,
+            reason=reason,
+            level=level,
             details=dict(details or {}),
         )  # fmt: skip
     )

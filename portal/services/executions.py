@@ -280,8 +280,6 @@ def stop_running(olt_ids: list[int]) -> None:
         log.warning("event=stop_not_sent olts=%s error=%s", olt_ids, type(error).__name__)
 
 
-
-
 def now() -> datetime:
     """Present time, for callers that report something that just happened."""
     return datetime.now(UTC)

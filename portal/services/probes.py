@@ -5,14 +5,17 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
+from flask import current_app
 from sqlalchemy import select
 
 from portal import queueing
+from portal.domain import addresses
 from portal.domain.composite import SnmpTarget
+from portal.domain.fields import FieldError
 from portal.domain.statuses import ErrorKind
 from portal.extensions import transaction
 from portal.models import Credential, Olt, Probe, ProbeStatus
-from portal.services.errors import NotFound
+from portal.services.errors import Invalid, NotFound
 from portal.services.work import target
 
 
@@ -29,10 +32,15 @@ def request(
     *, address: str, port: int, credential_id: int, timeout: float, retries: int, actor: str, now: datetime,
     olt_id: int | None = None,
 ) -> int:  # fmt: skip
-    """Ask for a connection test; returns its id. The answer appears in the row. NotFound without the credential.
+    """Ask for a connection test; returns its id. The answer appears in the row; when Redis is away it says so at once.
 
-    When Redis is away the row says so at once.
+    NotFound without the credential, Invalid for an address outside OLT_NETWORKS: a test must not become a way to
+    send a community anywhere.
     """
+    try:
+        addresses.check_networks(address, current_app.config["OLT_NETWORKS"])
+    except FieldError as error:
+        raise Invalid({"address": error.message}) from None
     with transaction() as session:
         if session.get(Credential, credential_id) is None:
             raise NotFound("the credential does not exist any more: choose another")

@@ -17,9 +17,7 @@ def target_of(olt: Olt, credential: Credential) -> SnmpTarget:
     )  # fmt: skip
 
 
-def target(
-    credential: Credential, address: str, port: int, timeout: float, retries: int, **sizes: int
-) -> SnmpTarget:
+def target(credential: Credential, address: str, port: int, timeout: float, retries: int, **sizes: int) -> SnmpTarget:
     """A target from a credential and an address."""
     return SnmpTarget(
         address=address, port=port, timeout=timeout, retries=retries, version=credential.version,

@@ -51,8 +51,8 @@ WORDS = {
 DATABASE = Words(
     _l("The database cannot be used right now"),
     _l(
-        "Nothing of what was sent was saved. Its disk may be full or read-only, or its server is down; the log says which."
-        " Reading the OLTs waits and goes on by itself."
+        "Nothing of what was sent was saved. Its disk may be full or read-only, or its server is down; the log says"
+        " which. Reading the OLTs waits and goes on by itself."
     ),
     "plug-connected-x",
 )

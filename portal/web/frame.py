@@ -17,7 +17,7 @@ from werkzeug.routing import IntegerConverter
 
 from portal.extensions import babel
 from portal.queries.pulse import read as read_pulse
-from portal.web import formatting, words
+from portal.web import formatting, metrics, words
 from portal.web.access import can
 
 LANGUAGES = ("es", "en")
@@ -66,6 +66,7 @@ class Page(NamedTuple):
 PAGES = (
     Page("dashboard.index", _l("Home"), "home", "i"),
     Page("olts.index", _l("OLTs"), "router", "o"),
+    Page("workflows.index", _l("Workflows"), "sitemap", "w"),
     Page("executions.index", _l("Executions"), "list-check", "e"),
     Page("pollers.index", _l("Pollers"), "cpu", "p"),
     Page("queue.index", _l("Queue"), "stack-2", "q"),
@@ -183,7 +184,7 @@ def init_frame(app: Flask) -> None:
     app.before_request_funcs.setdefault(None, []).insert(0, domain.as_default)
     app.after_request(harden)
     app.url_map.converters["int"] = Number
-    app.jinja_env.filters.update(formatting.FILTERS | words.FILTERS)
+    app.jinja_env.filters.update(formatting.FILTERS | words.FILTERS | {"meaning": metrics.meaning})
     app.jinja_env.globals.update(
         ui=Macros(app.jinja_env),
         now=formatting.now,

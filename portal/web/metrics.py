@@ -46,10 +46,32 @@ METRICS: dict[str, Metric] = {
     "onu_service_profile": Metric(_l("Service profile")),
     "onu_profile": Metric(_l("Profile")),
     "onu_uptime": Metric(_l("Up for"), "s"),
-    "onu_last_online": Metric(_l("Last online")),
-    "onu_last_offline": Metric(_l("Last offline")),
-    "onu_last_down_cause": Metric(_l("Cause of the last outage")),
+    "last_online": Metric(_l("Last online")),
+    "last_offline": Metric(_l("Last offline")),
+    "last_down_cause": Metric(_l("Cause of the last outage")),
     "onu_eth_state": Metric(_l("Ethernet port")),
+    "if_name": Metric(_l("Name of the port")),
+    "if_descr": Metric(_l("Description of the port")),
+    "if_alias": Metric(_l("Alias of the port")),
+    "if_oper_status": Metric(_l("State of the port")),
+    "if_admin_status": Metric(_l("Administrative state of the port")),
+    "pon_port_name": Metric(_l("Name of the port")),
+    "pon_port_description": Metric(_l("Description of the port")),
+    "pon_port_state": Metric(_l("State of the port")),
+    "pon_port_onu_count": Metric(_l("ONUs of the port")),
+    "pon_port_tx_power": Metric(_l("Sent by the port"), "dBm", 1),
+    "pon_port_temperature": Metric(_l("Temperature of the port"), "°C", 1),
+    "pon_port_admin_state": Metric(_l("Administrative state of the port")),
+    "pon_port_last_down_cause": Metric(_l("Cause of the port's last outage")),
+    "pon_port_voltage": Metric(_l("Voltage of the port"), "V", 2),
+    "pon_port_bias_current": Metric(_l("Bias current of the port"), "mA", 1),
+    "if_high_speed": Metric(_l("Speed of the port"), "Mbit/s"),
+    "onu_serial_text": Metric(_l("Serial number")),
+    "sys_descr": Metric(_l("What the device says it is")),
+    "sys_object_id": Metric(_l("Identifier of the device's kind")),
+    "sys_name": Metric(_l("Name of the device")),
+    "sys_location": Metric(_l("Place of the device")),
+    "sys_up_time": Metric(_l("Up for"), "s"),
 }
 
 EVENTS: dict[str, LazyString] = {
@@ -86,6 +108,12 @@ def reason(text: str) -> LazyString | str:
 def metric(name: str) -> Metric:
     """The metric's face; one that is not known is called by its key."""
     return METRICS.get(name) or Metric(name)
+
+
+def meaning(key: str) -> str:
+    """What a catalogue key such as huawei.onu_rx_power stands for, in the reader's language; "" without a word."""
+    known = METRICS.get(key.rpartition(".")[2])
+    return str(known.label) if known else ""
 
 
 def event_word(text: str) -> LazyString | str:

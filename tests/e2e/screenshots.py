@@ -18,7 +18,13 @@ from tests.e2e.conftest import CHROMIUM, FLAGS
 from tests.support.stack import ROOT, Stack, stack
 
 PASSWORD = "correct horse battery"
-PICTURES = {"dashboard": "/", "olt": "/olts/1", "workflow": "/olts/1/workflow", "onus": "/olts/1/onus", "pollers": "/pollers/"}
+PICTURES = {
+    "dashboard": "/",
+    "olt": "/olts/1",
+    "workflow": "/olts/1/workflow",
+    "onus": "/olts/1/onus",
+    "pollers": "/pollers/",
+}
 POLLED_SECONDS = 150
 
 

@@ -22,7 +22,9 @@ FOLDER = str(Path(__file__).resolve().parents[2] / "migrations")
 def empty(request: pytest.FixtureRequest, databases: Databases, tmp_path: Path) -> Flask:
     url = f"sqlite:///{tmp_path}/empty.db" if request.param == "sqlite" else databases.blank_postgresql()
     return create_app(
-        Settings(database_url=url, redis_url="unix:///nowhere", secret_key="x", fernet_keys=(FERNET_KEY,), timezone="UTC")
+        Settings(
+            database_url=url, redis_url="unix:///nowhere", secret_key="x", fernet_keys=(FERNET_KEY,), timezone="UTC"
+        )
     )
 
 
@@ -70,7 +72,11 @@ def test_no_secret_column_is_readable_in_the_database(app: Flask) -> None:
             for column in table.columns
             if isinstance(column.type, EncryptedText)
         ]
-        assert {("credentials", "community"), ("credentials", "auth_password"), ("credentials", "priv_password")} <= set(secret)
+        assert {
+            ("credentials", "community"),
+            ("credentials", "auth_password"),
+            ("credentials", "priv_password"),
+        } <= set(secret)
         for table, column in secret:
             types = {item["name"]: str(item["type"]) for item in inspect(db.engine).get_columns(table)}
             assert types[column] in ("BLOB", "BYTEA")

@@ -1,4 +1,4 @@
-"""What a composite read ends up in the tables, on both databases; what an OLT says in error never erases what is known."""
+"""What a composite read ends up in the tables, on both databases; errors never erase what is known."""
 
 from collections.abc import Mapping
 from datetime import datetime, timedelta
@@ -108,7 +108,9 @@ def test_a_table_that_loses_more_than_half_is_held_until_a_second_walk_agrees(di
     discovery.finds(dict.fromkeys(range(12), "1"))
     discovery.finds(dict.fromkeys(range(3), "1"))
     assert {onu.presence for onu in discovery.onus().values()} == {Presence.ENABLED}
-    logged = discovery.session.scalars(select(CoordinatorLog).where(CoordinatorLog.event_type == EventType.SUSPECT_TABLE))
+    logged = discovery.session.scalars(
+        select(CoordinatorLog).where(CoordinatorLog.event_type == EventType.SUSPECT_TABLE)
+    )
     assert [row.details for row in logged] == [{"missing": 9, "present": 12}]
     discovery.finds(dict.fromkeys(range(3), "1"))
     gone = [number for number, onu in discovery.onus().items() if onu.presence is Presence.DISABLED]
