@@ -22,7 +22,12 @@ run: ## Start everything with two simulated OLTs (DEMO=0: without; PORT=8001: an
 .PHONY: test
 test: ## Install what tests need and run all of them (ARGS="-k name": some)
 	ops/setup --dev
+ifeq ($(ARGS),)
+	$(PY) -m pytest -n 2 --dist worksteal tests/unit tests/integration
+	$(PY) -m pytest tests/e2e
+else
 	$(PY) -m pytest $(ARGS)
+endif
 
 .PHONY: check
 check: ## Lint, format, types, floors between the rooms, size budgets

@@ -5,7 +5,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from cryptography.fernet import Fernet, InvalidToken, MultiFernet
-from flask import Flask
+from flask import Flask, current_app
 from flask_babel import Babel
 from flask_htmx import HTMX
 from flask_limiter import Limiter
@@ -37,18 +37,17 @@ class KeyringError(RuntimeError):
 
 
 class Keyring:
-    """Fernet keys, newest first. The first encrypts, all decrypt."""
+    """Fernet keys of the current app, newest first. The first encrypts, all decrypt."""
 
-    def __init__(self) -> None:
-        self._fernet: MultiFernet | None = None
-
-    def load(self, keys: Sequence[str]) -> None:
-        self._fernet = MultiFernet([Fernet(key) for key in keys])
+    def load(self, app: Flask, keys: Sequence[str]) -> None:
+        """Give `app` its keys. They are the app's and not the process': two apps may live side by side (tests do)."""
+        app.extensions["facho-keyring"] = MultiFernet([Fernet(key) for key in keys])
 
     def _ring(self) -> MultiFernet:
-        if self._fernet is None:
+        ring: MultiFernet | None = current_app.extensions.get("facho-keyring")
+        if ring is None:
             raise KeyringError("no FERNET_KEYS are loaded")
-        return self._fernet
+        return ring
 
     def encrypt(self, text: str) -> bytes:
         return self._ring().encrypt(text.encode())
@@ -121,7 +120,7 @@ def transaction() -> Iterator[Session]:
 
 def init_extensions(app: Flask) -> None:
     """Bind every extension to `app`."""
-    keyring.load(app.config["FERNET_KEYS"])
+    keyring.load(app, app.config["FERNET_KEYS"])
     db.init_app(app)
     migrate.init_app(app, db)
     login_manager.init_app(app)

@@ -4,6 +4,7 @@ from datetime import datetime
 
 import pytest
 from cryptography.fernet import Fernet
+from flask import Flask
 from sqlalchemy import select, text
 from sqlalchemy.orm import Session
 
@@ -134,24 +135,21 @@ def test_the_first_start_makes_one_administrator_with_a_password_of_its_own(sess
     assert password not in str(session.execute(text("SELECT * FROM audit_log")).all())
 
 
-def test_rotation_encrypts_every_secret_with_the_newest_key(session: Session, now: datetime) -> None:
+def test_rotation_encrypts_every_secret_with_the_newest_key(app: Flask, session: Session, now: datetime) -> None:
     row = make_credential()
     session.add(Channel(name="night", kind="webhook", target="https://planted"))
     session.commit()
     fresh = Fernet.generate_key().decode()
-    try:
-        keyring.load([fresh, FERNET_KEY])
-        assert keys.rotate(ACTOR, now) == 2
-        keyring.load([fresh])
-        session.expire_all()
-        assert row.community == COMMUNITY
-        assert session.scalars(select(Channel)).one().target == "https://planted"
-        keyring.load([FERNET_KEY])
-        session.expire_all()
-        with pytest.raises(KeyringError):
-            _ = row.community
-    finally:
-        keyring.load([FERNET_KEY])
+    keyring.load(app, [fresh, FERNET_KEY])
+    assert keys.rotate(ACTOR, now) == 2
+    keyring.load(app, [fresh])
+    session.expire_all()
+    assert row.community == COMMUNITY
+    assert session.scalars(select(Channel)).one().target == "https://planted"
+    keyring.load(app, [FERNET_KEY])
+    session.expire_all()
+    with pytest.raises(KeyringError):
+        _ = row.community
 
 
 def test_rotation_writes_nothing_when_one_secret_cannot_be_read(session: Session, now: datetime) -> None:
