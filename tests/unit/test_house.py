@@ -3,14 +3,17 @@
 import importlib.util
 import os
 import re
+import shlex
 import subprocess
 import tomllib
 from pathlib import Path
 from types import ModuleType
 
+import click
 import pytest
 
 import config
+from app import COMMANDS
 
 ROOT = Path(__file__).resolve().parents[2]
 SCRIPTS = ("ops/setup", "ops/run", "ops/redis", "ops/entry", "ops/ctl", ".ci/run")
@@ -177,3 +180,14 @@ def test_no_file_names_a_directory_of_somebodys_machine() -> None:
         if path != Path(__file__) and "vendor" not in path.parts and foreign.search(path.read_text())
     ]
     assert found == []
+
+
+@pytest.mark.parametrize(
+    "line", [line for line in (ROOT / "Procfile").read_text().splitlines() if "flask --app" in line]
+)
+def test_each_flask_line_of_the_procfile_is_a_command_with_arguments_it_takes(line: str) -> None:
+    words = shlex.split(line.partition(": flask --app app ")[2])
+    command: click.Command = click.Group(commands={command.name or "": command for command in COMMANDS})
+    while isinstance(command, click.Group):
+        command = command.commands[words.pop(0)]
+    assert command.make_context(str(command.name), words, resilient_parsing=False).params is not None
