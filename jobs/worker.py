@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 from flask import Flask
 from redis import Redis
 from redis.exceptions import RedisError
-from rq import Queue, Worker
+from rq import Queue, Worker, worker_registration
 from rq.exceptions import NoSuchJobError
 from rq.job import Job
 from rq.worker import WorkerStatus
@@ -56,6 +56,25 @@ class QuietWorker(Worker):
         """Not asked for: redis-py cannot read CLIENT INFO when the socket's path holds a space."""
         self.ip_address = "unknown"
 
+    def register_birth(self) -> None:
+        """Also list the queue: `rq info` shows the workers of listed queues only, and ours may never hold a job."""
+        super().register_birth()
+        self._list_queues()
+
+    def announce(self) -> None:
+        """Be on RQ's list again after Redis lost it."""
+        if self.connection.hexists(self.key, "birth"):
+            return
+        with self.connection.pipeline() as pipeline:
+            pipeline.hset(self.key, mapping=self.serialize())
+            worker_registration.register(self, pipeline)
+            pipeline.expire(self.key, self.worker_ttl + 60)
+            pipeline.execute()
+        self._list_queues()
+
+    def _list_queues(self) -> None:
+        self.connection.sadd(Queue.redis_queues_keys, *(queue.key for queue in self.queues))
+
     def subscribe(self) -> None:
         """No remote commands: they would need a thread in a process that forks."""
 
@@ -85,6 +104,7 @@ class PollerWorker(QuietWorker):
         while True:
             try:
                 self.heartbeat()
+                self.announce()
                 found = self._claim()
                 if found is not None or timeout is None:
                     return found

@@ -17,7 +17,7 @@ from portal.services.inventory_yaml import LARGEST_FILE, decode
 
 DEMO_FILE = Path(__file__).resolve().parents[1] / "demo.yaml"
 DEMO_OLTS = {"OLT-DEMO-HUAWEI": 20161, "OLT-DEMO-ZTE": 20162}
-DEMO_FIRST_RUN = 5  # seconds: somebody is watching
+DEMO_FIRST_RUN = 20  # seconds: until then all processes are up
 
 
 @click.command("import")

@@ -2,6 +2,8 @@
 
 import os
 import signal
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -53,6 +55,22 @@ def test_pollers_are_rq_workers_with_stable_numbers(live: Live, two_olts: Farm) 
     live.stack.wait_until(lambda: len(Worker.all(connection=redis)) == 2, "2 workers")
     assert sorted(worker.name.rsplit("-", 2)[1] for worker in Worker.all(connection=redis)) == ["1", "2"]
     assert sorted(poller.poller_id for poller in db.session.scalars(select(Poller))) == [1, 2]
+
+
+def rq_info(live: Live) -> str:
+    rq = Path(sys.executable).with_name("rq")
+    return subprocess.run([rq, "info", "--url", live.stack.redis.url], capture_output=True, text=True, check=True).stdout
+
+
+def test_rq_info_lists_the_pollers_and_a_queue_per_olt_with_work(live: Live, two_olts: Farm) -> None:
+    olt = live.olt("OLT-LIMA", two_olts.ports[0])
+    start(live, "pollers")
+    live.stack.wait_until(lambda: rq_info(live).count("poller-") == 2, "pollers in rq info")
+    Redis.from_url(live.stack.redis.url).flushall()
+    live.stack.wait_until(lambda: rq_info(live).count("poller-") == 2, "pollers again, after Redis lost them")
+    live.stack.stop("pollers")
+    executions.run_now(live.node(olt, "discovery", "huawei.onu_state", "discovery"), ACTOR, live.now)
+    assert f"olt-{olt}-high" in rq_info(live)
 
 
 def test_a_wrong_community_fails_with_a_reason_that_says_what_to_check(live: Live, two_olts: Farm) -> None:
