@@ -14,6 +14,7 @@ from redis import Redis
 from redis.exceptions import RedisError
 from rq.job import Job
 from rq_scheduler import Scheduler
+from sqlalchemy.exc import OperationalError
 
 from portal import queueing
 from portal.extensions import db
@@ -119,7 +120,9 @@ class LeaderScheduler(Scheduler):
     def _tick(self) -> None:
         try:
             self._beat(self.name, datetime.now(UTC))
-        except Exception as error:  # the database may be away, full or read-only: the next second tries again
+        except OperationalError as error:  # the database is away, full or read-only: the next second tries again
+            log.error("event=tick_failed error=%s", str(error.orig).strip())
+        except Exception as error:  # a fault of ours in one tick must not end the clock
             log.exception("event=tick_failed error=%s", type(error).__name__)
 
     def _periodic(self) -> None:

@@ -25,7 +25,7 @@ PICTURES = {
     "onus": "/olts/1/onus",
     "pollers": "/pollers/",
 }
-POLLED_SECONDS = 150
+POLLED_SECONDS = 100
 
 
 def _fill(app: Flask, ports: list[int]) -> None:
