@@ -134,7 +134,10 @@ class Settings:
     )
     pollers: int = setting(_integer(1, 200), "Number of pollers (worker processes that execute composites).", 10)
     timezone: str = setting(_zone, "Zone in which times are shown and cron lines are read.", "")
-    language: str = setting(_choice("es", "en"), "Language where neither the user nor the browser chose one.", "es")
+    # Not LANGUAGE nor HOST: shells and desktops export those for purposes of their own.
+    portal_language: str = setting(
+        _choice("es", "en"), "Language where neither the user nor the browser chose one.", "es"
+    )
     bind: str = setting(str, "Address the portal listens on.", "127.0.0.1")
     port: int = setting(_integer(1, 65535), "Port the portal listens on.", 8000)
     cookie_secure: bool = setting(_boolean, "1 when the portal is served over HTTPS (as it should be).", False)
@@ -210,7 +213,7 @@ def flask_config(settings: Settings) -> dict[str, Any]:
         "SESSION_COOKIE_SECURE": settings.cookie_secure,
         "REMEMBER_COOKIE_HTTPONLY": True,
         "REMEMBER_COOKIE_SECURE": settings.cookie_secure,
-        "BABEL_DEFAULT_LOCALE": settings.language,
+        "BABEL_DEFAULT_LOCALE": settings.portal_language,
         "BABEL_DEFAULT_TIMEZONE": settings.timezone,
         "BABEL_TRANSLATION_DIRECTORIES": str(PROJECT_ROOT / "portal" / "translations"),
         "MAX_CONTENT_LENGTH": 4 * 1024 * 1024,

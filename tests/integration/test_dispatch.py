@@ -59,7 +59,9 @@ def test_pollers_are_rq_workers_with_stable_numbers(live: Live, two_olts: Farm) 
 
 def rq_info(live: Live) -> str:
     rq = Path(sys.executable).with_name("rq")
-    return subprocess.run([rq, "info", "--url", live.stack.redis.url], capture_output=True, text=True, check=True).stdout
+    return subprocess.run(
+        [rq, "info", "--url", live.stack.redis.url], capture_output=True, text=True, check=True
+    ).stdout
 
 
 def test_rq_info_lists_the_pollers_and_a_queue_per_olt_with_work(live: Live, two_olts: Farm) -> None:

@@ -6,6 +6,7 @@ import re
 import shlex
 import subprocess
 import tomllib
+from dataclasses import fields
 from pathlib import Path
 from types import ModuleType
 
@@ -191,3 +192,9 @@ def test_each_flask_line_of_the_procfile_is_a_command_with_arguments_it_takes(li
     while isinstance(command, click.Group):
         command = command.commands[words.pop(0)]
     assert command.make_context(str(command.name), words, resilient_parsing=False).params is not None
+
+
+@pytest.mark.parametrize("name", ["LANGUAGE", "LANG", "HOST", "HOSTNAME", "USER", "PATH", "TZ", "DISPLAY"])
+def test_no_setting_has_a_name_that_machines_export_for_themselves(name: str, tmp_path: Path) -> None:
+    settings = config.load_settings({name: "en_US:en", "INSTANCE": str(tmp_path)}, tmp_path)
+    assert name.lower() not in {item.name for item in fields(settings)}
