@@ -135,9 +135,7 @@ class Settings:
     pollers: int = setting(_integer(1, 200), "Number of pollers (worker processes that execute composites).", 10)
     timezone: str = setting(_zone, "Zone in which times are shown and cron lines are read.", "")
     # Not LANGUAGE nor HOST: shells and desktops export those for purposes of their own.
-    portal_language: str = setting(
-        _choice("es", "en"), "Language where neither the user nor the browser chose one.", "es"
-    )
+    portal_language: str = setting(_choice("es", "en"), "Language where neither user nor browser chose one.", "es")
     bind: str = setting(str, "Address the portal listens on.", "127.0.0.1")
     port: int = setting(_integer(1, 65535), "Port the portal listens on.", 8000)
     cookie_secure: bool = setting(_boolean, "1 when the portal is served over HTTPS (as it should be).", False)
