@@ -6,6 +6,7 @@ from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 
 from flask import current_app
+from sqlalchemy.exc import OperationalError
 
 from jobs import poller, probing
 from jobs.claim import Aborted, Claim, Lease, LeaseLost, held
@@ -70,9 +71,17 @@ def _checkpoint(work: CompositeWork, lease: Lease, ttl: float) -> Callable[[], N
         lease.checkpoint(need=work.target.longest_request)
         if time.monotonic() - shown >= HEARTBEAT_SECONDS:
             shown = time.monotonic()
-            executions.heartbeat(work.execution_id, work.token, _now() + timedelta(seconds=ttl))
+            _show_alive(work, ttl)
 
     return check
+
+
+def _show_alive(work: CompositeWork, ttl: float) -> None:
+    """For the pages only: a database that is busy or away for a moment must not cost the composite."""
+    try:
+        executions.heartbeat(work.execution_id, work.token, _now() + timedelta(seconds=ttl))
+    except OperationalError as error:
+        log.warning("event=heartbeat_failed execution=%d error=%s", work.execution_id, error.orig)
 
 
 def _give_up(work: CompositeWork, error: LeaseLost) -> None:

@@ -58,7 +58,7 @@ class QuietWorker(Worker):
 
     def register_birth(self) -> None:
         """Also list the queue: `rq info` shows the workers of listed queues only, and ours may never hold a job."""
-        super().register_birth()
+        super().register_birth()  # type: ignore[no-untyped-call]
         self._list_queues()
 
     def announce(self) -> None:

@@ -189,18 +189,6 @@ def unknown(tickets: list[Ticket]) -> list[Ticket]:
     return [ticket for ticket, score in zip(tickets, scores, strict=True) if score is None]
 
 
-def withdraw(tickets: Iterable[Ticket]) -> None:
-    """Take tickets out of the queue (aborts). One that is already claimed is refused by the database guard."""
-    redis = connection()
-    with redis.pipeline(transaction=True) as pipe:
-        for ticket in tickets:
-            pipe.zrem(f"{WAITING_PREFIX}{ticket.olt_id}", ticket.job_id)
-            pipe.zrem(f"{OVERDUE_PREFIX}{ticket.olt_id}", ticket.job_id)
-            pipe.lrem(f"rq:queue:{ticket.queue_name}", 0, ticket.job_id)
-            pipe.delete(f"rq:job:{ticket.job_id}")
-        pipe.execute()
-
-
 def lease_tokens(olt_ids: list[int]) -> dict[int, int]:
     """olt id → fencing token, of those OLTs that are held now."""
     if not olt_ids:

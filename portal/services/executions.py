@@ -42,7 +42,7 @@ def start(
     """
     try:
         with transaction() as session:
-            execution = session.get(Execution, execution_id)
+            execution = session.get(Execution, execution_id, with_for_update={"of": Execution})
             if execution is None or execution.status is not ExecutionStatus.PENDING:
                 return None
             if not _may_run(session, execution, now):
@@ -260,9 +260,15 @@ def push(tickets: list[Ticket]) -> bool:
 
 
 def abort_pending(session: Session, node_ids: list[int], now: datetime, why: str = "its node was disabled") -> None:
-    """INTERRUPT what waits of these nodes, in the caller's transaction. The database guard refuses it to a poller."""
+    """INTERRUPT what waits of these nodes, in the caller's transaction. The database guard refuses it to a poller.
+
+    The rows are locked: one that a poller is starting at this moment is either not PENDING any more when we get
+    it, or not startable when the poller gets it. A RUNNING one is never overwritten.
+    """
     waiting = session.scalars(
-        select(Execution).where(Execution.node_id.in_(node_ids), Execution.status == ExecutionStatus.PENDING)
+        select(Execution)
+        .where(Execution.node_id.in_(node_ids), Execution.status == ExecutionStatus.PENDING)
+        .with_for_update(of=Execution)
     ).all()
     for execution in waiting:
         life.end(session, execution, ExecutionStatus.INTERRUPTED, now, ErrorKind.ABORTED, why)

@@ -55,7 +55,7 @@ def _execution(new: NewExecution, now: datetime) -> Execution:
 
 
 def _supersede(session: Session, execution_id: int, now: datetime) -> None:
-    old = session.get(Execution, execution_id)
+    old = session.get(Execution, execution_id, populate_existing=True, with_for_update={"of": Execution})
     if old is not None and old.status is ExecutionStatus.PENDING:
         life.end(session, old, ExecutionStatus.FAILED, now, old.error_kind or ErrorKind.SUPERSEDED,
                  old.error_message or "the node's next slot came before its retry")  # fmt: skip

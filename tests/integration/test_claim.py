@@ -162,12 +162,6 @@ def test_while_redis_is_away_a_lease_counts_only_as_long_as_it_was_proven() -> N
             lease.checkpoint(need=6.0)
 
 
-def test_a_withdrawn_ticket_is_not_claimed(redis: Redis) -> None:
-    queueing.push([ticket(1, olt=1)])
-    queueing.withdraw([ticket(1, olt=1)])
-    assert claim(redis, "alice") is None
-
-
 def test_redis_knows_what_waits_and_the_rest_is_unknown(redis: Redis) -> None:
     queueing.push([ticket(1, olt=1)])
     assert queueing.unknown([ticket(1, olt=1), ticket(2, olt=1)]) == [ticket(2, olt=1)]

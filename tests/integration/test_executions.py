@@ -1,16 +1,22 @@
 """The life of an execution on both databases: guarded starts, fenced ends, retries, lost workers, manual runs."""
 
-from datetime import datetime, timedelta
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime, timedelta
+from threading import Event
 
 import pytest
-from sqlalchemy import select
+from flask import Flask
+from sqlalchemy import select, text
 from sqlalchemy.orm import Session
 
 from portal.domain.composite import CompositeResult, CompositeWork, StepResult
 from portal.domain.slots import DueMaster, Plan
 from portal.domain.statuses import AttemptStatus, ErrorKind, ExecutionStatus, OltState, StepStatus, Trigger
+from portal.extensions import db
 from portal.models import CoordinatorLog, Execution, ExecutionAttempt, ExecutionStep, Olt, WorkflowNode
-from portal.services import executions, olts, slots, workflows
+from portal.services import executions, olts, slots, work, workflows
 from portal.services.errors import Invalid, NotFound
 from portal.services.executions import StaleToken
 from scheduler import due, planner
@@ -247,3 +253,73 @@ def test_a_fault_of_our_own_is_internal_and_not_retried(session: Session) -> Non
     executions.fail_internal(execution.id, 1, "KeyError: 'x'", execution.scheduled_for + SECOND)
     ended = fresh(session, execution)
     assert (ended.status, ended.error_kind) == (ExecutionStatus.FAILED, ErrorKind.INTERNAL)
+
+
+def test_an_execution_that_is_being_started_is_not_interrupted_by_a_disabling(
+    app: Flask, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    started_it, may_commit = Event(), Event()
+    compose = work.compose
+
+    def slowly(session: Session, execution: Execution) -> CompositeWork:
+        made = compose(session, execution)
+        started_it.set()
+        may_commit.wait(20)
+        return made
+
+    monkeypatch.setattr(work, "compose", slowly)
+    with app.app_context():
+        execution = slot_taken(db.session())
+        ident, node = execution.id, execution.node_id
+        db.session.remove()
+
+    def in_app(verb: Callable[[], object]) -> None:
+        with app.app_context():
+            verb()
+            db.session.remove()
+
+    soon = datetime(2026, 11, 27, 10, 2, tzinfo=UTC)
+    with ThreadPoolExecutor(2) as threads:
+        start = threads.submit(in_app, lambda: executions.start(ident, 1, "poller-1", soon, soon + 15 * SECOND))
+        assert started_it.wait(20)
+        disable = threads.submit(in_app, lambda: workflows.set_node_enabled(node, False, ACTOR, soon))  # type: ignore[arg-type]
+        wait_for_a_blocked_transaction(app)
+        may_commit.set()
+        start.result(20)
+        disable.result(20)
+    with app.app_context():
+        found = db.session.get(Execution, ident)
+        assert found is not None and found.status is ExecutionStatus.RUNNING
+        db.session.remove()
+        db.engine.dispose()
+
+
+def wait_for_a_blocked_transaction(app: Flask) -> None:
+    """Until PostgreSQL sees the second transaction wait for the first. SQLite lets it in only afterwards anyway."""
+    deadline = time.monotonic() + 20
+    with app.app_context():
+        while db.engine.dialect.name == "postgresql" and time.monotonic() < deadline:
+            if db.session.scalar(text("SELECT count(*) FROM pg_locks WHERE NOT granted")):
+                break
+            db.session.rollback()
+        db.session.remove()
+
+
+def test_from_end_the_next_run_comes_an_interval_after_the_end(app: Flask, session: Session) -> None:
+    app.config["NEXTCHECK_MODE"] = "from_end"
+    master = make_node(make_olt())
+    due_at = master.next_run_at
+    assert due_at is not None
+
+    def decide(masters: list[DueMaster]) -> Plan:
+        return planner.plan(masters, due_at, next_cron, from_end=True)
+
+    slots.take(lambda inner: due.select_due(inner, due_at), decide, due_at)
+    execution = session.scalars(select(Execution)).one()
+    assert session.get(WorkflowNode, master.id).next_run_at is None  # type: ignore[union-attr]
+    begun = started(execution, late=5)
+    assert begun is not None
+    executions.finish(execution.id, 1, outcome(begun, StepStatus.SUCCESS), due_at + 7 * SECOND)
+    session.rollback()
+    session.expire_all()
+    assert session.get(WorkflowNode, master.id).next_run_at == due_at + 7 * SECOND + timedelta(minutes=15)  # type: ignore[union-attr]
