@@ -123,7 +123,7 @@ def choose_language() -> str:
     chosen = session.get("language") or (current_user.language if current_user.is_authenticated else "")
     if chosen in LANGUAGES:
         return str(chosen)
-    return request.accept_languages.best_match(LANGUAGES) or str(current_app.config["LANGUAGE"])
+    return request.accept_languages.best_match(LANGUAGES) or str(current_app.config["PORTAL_LANGUAGE"])
 
 
 def choose_zone() -> str:
