@@ -10,7 +10,7 @@ from redis.exceptions import RedisError
 
 from portal.queueing import LEASE_PREFIX, OWNER_PREFIX, URGENCY_LUA
 
-__all__ = ["Redis"]
+HOLD_PAUSE = 0.2  # seconds between two tries to hold an OLT
 
 # What the worker claimed before it forked; the horse reads it. An argument of the job would be a secret
 # channel round the claim: a job that was pushed twice must not carry a token.
@@ -165,6 +165,16 @@ def hold(redis: Redis, olt_id: int, owner: str, ttl: float) -> Claim | None:
     """Lease an OLT without a job (connection tests); None when it is held."""
     token = redis.eval(_HOLD, 1, f"{LEASE_PREFIX}{olt_id}", owner, int(ttl * 1000))
     return Claim(olt_id, "", int(token), owner) if token is not None else None
+
+
+def hold_patiently(redis: Redis, olt_id: int, owner: str, ttl: float, patience: float) -> Claim | None:
+    """Lease an OLT, waiting up to `patience` seconds for its composite to end; None when it stays held."""
+    deadline = time.monotonic() + patience
+    while (mine := hold(redis, olt_id, owner, ttl)) is None:
+        if time.monotonic() > deadline:
+            return None
+        time.sleep(HOLD_PAUSE)
+    return mine
 
 
 def release(redis: Redis, mine: Claim) -> bool:

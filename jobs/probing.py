@@ -1,11 +1,8 @@
 """The connection test: a handful of scalars, and what they say about brand and model. No database."""
 
-import time
 from collections.abc import Callable
 from typing import Any
 
-from jobs import claim
-from jobs.claim import Redis
 from jobs.snmp.errors import SnmpError
 from jobs.snmp.session import SessionFactory
 from portal.domain.composite import SnmpTarget
@@ -13,8 +10,6 @@ from portal.domain.readings import ValueSpec, decode
 from portal.domain.statuses import ErrorKind
 
 BUSY = ErrorKind.DEVICE
-HOLD_SECONDS = 30.0
-PATIENCE_SECONDS = 8.0
 
 SYSTEM = {
     "sysdescr": "1.3.6.1.2.1.1.1.0",
@@ -30,21 +25,6 @@ class ProbeFailed(Exception):
     def __init__(self, kind: ErrorKind, message: str) -> None:
         self.kind = kind
         super().__init__(message)
-
-
-def hold_patiently(redis: Redis, olt_id: int, owner: str) -> claim.Claim | None:
-    """Lease the OLT, waiting for its composite to end; None when it stays busy."""
-    deadline = time.monotonic() + PATIENCE_SECONDS
-    while (mine := claim.hold(redis, olt_id, owner, HOLD_SECONDS)) is None:
-        if time.monotonic() > deadline:
-            return None
-        time.sleep(0.2)
-    return mine
-
-
-def let_go(redis: Redis, mine: claim.Claim) -> None:
-    """Free the OLT again."""
-    claim.release(redis, mine)
 
 
 def ask(target: SnmpTarget, open_session: SessionFactory, monotonic: Callable[[], float]) -> dict[str, Any]:

@@ -8,6 +8,7 @@ from datetime import UTC, datetime, timedelta
 from flask import current_app
 from sqlalchemy.exc import OperationalError
 
+from jobs import claim as claims
 from jobs import poller, probing
 from jobs.claim import Aborted, Claim, Lease, LeaseLost, held
 from jobs.drivers import open_session
@@ -20,6 +21,8 @@ from portal.services.executions import StaleToken
 log = logging.getLogger(__name__)
 
 HEARTBEAT_SECONDS = 5.0
+PROBE_SECONDS = 30.0  # lease of a connection test: one request, at most 12 s
+PROBE_PATIENCE = 8.0
 
 
 def _now() -> datetime:
@@ -108,7 +111,7 @@ def run_probe(probe_id: int) -> None:
         return
     redis, mine = queueing.connection(), None
     if work.olt_id is not None:
-        mine = probing.hold_patiently(redis, work.olt_id, f"probe-{probe_id}")
+        mine = claims.hold_patiently(redis, work.olt_id, f"probe-{probe_id}", PROBE_SECONDS, PROBE_PATIENCE)
         if mine is None:
             probes.fail(probe_id, probing.BUSY, "the OLT is being read right now: try again in a moment", _now())
             return
@@ -124,4 +127,4 @@ def _probe(work: probes.ProbeWork, mine: Claim | None) -> None:
         probes.fail(work.probe_id, failed.kind, str(failed), _now())
     finally:
         if mine is not None:
-            probing.let_go(queueing.connection(), mine)
+            claims.release(queueing.connection(), mine)

@@ -96,7 +96,7 @@ def close_attempt(
 
 
 def _free_poller(session: Session, execution: Execution, attempt: ExecutionAttempt, now: datetime) -> None:
-    late = execution.delay_ms is not None and execution.delay_ms > schedule.DELAYED_AFTER.total_seconds() * 1000
+    late = execution.attempt == 1 and schedule.is_delayed(execution.scheduled_for, attempt.started_at)
     session.execute(
         update(Poller)
         .where(Poller.worker == attempt.worker, Poller.current_execution_id == execution.id)
@@ -104,7 +104,7 @@ def _free_poller(session: Session, execution: Execution, attempt: ExecutionAttem
             status=PollerStatus.FREE, current_node_id=None, current_olt_id=None, current_execution_id=None,
             busy_since=None, busy_time=Poller.busy_time + (attempt.duration_ms or 0) / 1000, seen_at=now,
             tasks_completed=Poller.tasks_completed + int(attempt.status is AttemptStatus.SUCCESS),
-            tasks_delayed=Poller.tasks_delayed + int(late and execution.attempt == 1),
+            tasks_delayed=Poller.tasks_delayed + int(late),
         )
     )  # fmt: skip
 

@@ -1,7 +1,7 @@
 """What a composite read goes into the tables: ONUs and their presence, PON ports, latest readings, events."""
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
@@ -17,31 +17,32 @@ from portal.services import decisions
 from portal.services.upsert import BATCH, upsert
 
 SUSPECT_TABLE = 10  # from so many known ONUs on, losing more than half at once needs a second walk that agrees
+MODEL_LENGTH = 80  # of the column; cut before comparing, else a longer one would count as changed at each run
 _IDENTITY = {"onu_serial": "serial", "onu_description": "description", "onu_model": "model"}
 
 
 @dataclass
 class _Known:
-    """What the database holds of one ONU before this composite."""
+    """What the database holds of one ONU. `columns`: state, online, serial, description, model."""
 
     id: int
     presence: Presence
-    state: int | None
-    online: bool | None
-    columns: dict[str, Any] = field(default_factory=dict)
+    columns: dict[str, Any]
 
 
 def store(session: Session, execution: Execution, result: CompositeResult, now: datetime) -> dict[str, int]:
     """Write all columns of all steps; returns counts: onus_seen, onus_new, onus_gone, ports, values."""
     counts = {"onus_seen": 0, "onus_new": 0, "onus_gone": 0, "ports": 0, "values": 0}
     kinds = _kinds(session, result.steps)
+    known: dict[str, _Known] | None = None  # read once, and again after a discovery has changed it
     for step in result.steps:
         at = step.finished_at or now
         for column in step.columns:
             if kinds.get(step.node_id) is NodeKind.TABLE:
                 counts["ports"] += _store_ports(session, execution.olt_id, column, at)
                 continue
-            known = _known(session, execution.olt_id)
+            if known is None:
+                known = _known(session, execution.olt_id)
             if kinds.get(step.node_id) is NodeKind.DISCOVERY:
                 _discover(session, execution, step, column, known, counts, at)
                 known = _known(session, execution.olt_id)
@@ -56,12 +57,10 @@ def _kinds(session: Session, steps: Iterable[StepResult]) -> dict[int, NodeKind]
 
 
 def _known(session: Session, olt_id: int) -> dict[str, _Known]:
-    query = select(
-        Onu.index_key, Onu.id, Onu.presence, Onu.state, Onu.online, Onu.serial, Onu.description, Onu.model,
-        Onu.slot, Onu.port, Onu.onu_number, Onu.frame,
-    ).where(Onu.olt_id == olt_id)  # fmt: skip
+    columns = (Onu.state, Onu.online, Onu.serial, Onu.description, Onu.model)
+    query = select(Onu.index_key, Onu.id, Onu.presence, *columns).where(Onu.olt_id == olt_id)
     return {
-        row.index_key: _Known(row.id, row.presence, row.state, row.online, dict(row._mapping))
+        row.index_key: _Known(row.id, row.presence, {column.key: getattr(row, column.key) for column in columns})
         for row in session.execute(query)
     }
 
@@ -169,6 +168,7 @@ def _store_values(
         if changed:
             changes.append({"id": onu.id, **changed, **({"last_state_change": at} if "online" in changed else {})})
             _state_event(session, execution, onu, changed, at)
+            onu.columns |= changed
     if rows:
         upsert(session, OnuData, rows, ("onu_id", "metric"),
                ("number", "text", "raw", "reason", "collected_at", "execution_id"))  # fmt: skip
@@ -200,20 +200,21 @@ def _changed(spec: ReadingSpec, reading: Reading, onu: _Known) -> dict[str, Any]
         return {}
     if spec.value.type is ValueType.STATE and spec.metric == "onu_state":
         code = int(reading.raw) if reading.raw.lstrip("-").isdigit() else None
-        if (onu.state, onu.online) == (code, reading.online):
+        if (onu.columns["state"], onu.columns["online"]) == (code, reading.online):
             return {}
         changed: dict[str, Any] = {"state": code, "state_label": str(reading.value)[:40]}
-        return changed | ({"online": reading.online} if onu.online is not reading.online else {})
+        return changed | ({"online": reading.online} if onu.columns["online"] is not reading.online else {})
     column = _IDENTITY.get(spec.metric)
-    if column is None or onu.columns[column] == reading.value:
+    if column is None:
         return {}
-    return {column: str(reading.value)[:80] if column == "model" else str(reading.value)}
+    value = str(reading.value)[:MODEL_LENGTH] if column == "model" else str(reading.value)
+    return {column: value} if onu.columns[column] != value else {}
 
 
 def _state_event(session: Session, execution: Execution, onu: _Known, changed: dict[str, Any], at: datetime) -> None:
     before: Any
-    if "online" in changed and onu.online is not None:
-        kind, before, after = "state", onu.online, changed["online"]
+    if "online" in changed and onu.columns["online"] is not None:
+        kind, before, after = "state", onu.columns["online"], changed["online"]
     elif changed.get("serial") and onu.columns["serial"]:
         kind, before, after = "serial", onu.columns["serial"], changed["serial"]
     else:

@@ -4,15 +4,16 @@ from collections.abc import Mapping
 from datetime import datetime, timedelta
 
 import pytest
-from sqlalchemy import select
+from sqlalchemy import event, select
 from sqlalchemy.orm import Session
 
 from portal.domain.composite import ColumnReadings, CompositeResult, StepResult
 from portal.domain.readings import Reading
 from portal.domain.statuses import EventType, Presence, StepStatus
+from portal.extensions import db
 from portal.models import CoordinatorLog, Execution, Onu, OnuData, OnuEvent, PonPort
 from portal.services import executions
-from tests.support.builders import ACTOR, make_node, make_olt
+from tests.support.builders import ACTOR, make_chained, make_node, make_olt
 
 PORT = 4194312448  # GPON 0/1/1
 
@@ -141,3 +142,37 @@ def test_a_table_walk_lists_the_ports(session: Session, now: datetime) -> None:
     executions.finish(execution_id, 1, CompositeResult((step,)), now)
     port = session.scalars(select(PonPort)).one()
     assert (port.name, port.slot, port.port) == ("GPON 0/1/1", 1, 1)
+
+
+def test_the_known_onus_are_read_once_and_again_after_the_discovery_whatever_the_number_of_columns(
+    session: Session, now: datetime
+) -> None:
+    olt = make_olt()
+    master = make_node(olt)
+    for key in ("a", "b", "c"):
+        make_chained(master, key)
+    execution_id, _ = executions.run_now(master.id, ACTOR, now)
+    work = executions.start(execution_id, 1, "poller-1", now, now)
+    assert work is not None
+    steps = tuple(
+        StepResult(
+            step.node_id,
+            StepStatus.SUCCESS,
+            (ColumnReadings(step.specs[0], (Reading(f"{PORT}.2", "1", "1"),), True),),
+            finished_at=now,
+            pdus=1,
+        )
+        for step in work.steps
+    )
+    selects: list[str] = []
+
+    def note(_conn: object, _cursor: object, statement: str, *_: object) -> None:
+        if "FROM onus" in statement:
+            selects.append(statement)
+
+    event.listen(db.engine, "before_cursor_execute", note)
+    try:
+        executions.finish(execution_id, 1, CompositeResult(steps), now)
+    finally:
+        event.remove(db.engine, "before_cursor_execute", note)
+    assert len(selects) == 2
