@@ -149,6 +149,12 @@ class Settings:
     quarantine_seconds: int = setting(
         _integer(0, 300), "No claims for so long after Redis started or lost its data.", 5
     )  # fmt: skip
+    stop_seconds: int = setting(
+        _integer(0, 3600), "A poller told to stop lets its composite go on for so long, then it runs elsewhere.", 30
+    )  # fmt: skip
+    auto_pause_after: int = setting(
+        _integer(0, 100), "So many silent executions in a row make an OLT unreachable; 0 = never.", 3
+    )  # fmt: skip
     log_level: str = setting(_choice("DEBUG", "INFO", "WARNING", "ERROR"), "Threshold of what is logged.", "INFO")
     retention_days: int = setting(_integer(1, 3650), "Days that executions, steps and attempts are kept.", 14)
     retention_failed_days: int = setting(_integer(1, 3650), "Days that executions that failed are kept.", 30)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from redis import Redis
 from redis.exceptions import RedisError
 
-from portal.queueing import LEASE_PREFIX, OWNER_PREFIX, URGENCY_LUA
+from portal.queueing import LEASE_PREFIX, LUA, OWNER_PREFIX, Script
 
 HOLD_PAUSE = 0.2  # seconds between two tries to hold an OLT
 
@@ -16,10 +16,31 @@ HOLD_PAUSE = 0.2  # seconds between two tries to hold an OLT
 # channel round the claim: a job that was pushed twice must not carry a token.
 held: ContextVar["Claim | None"] = ContextVar("held", default=None)
 
-_CLAIM = """
-local owner, ttl, hold = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3])
+
+class StopSign:
+    """Shown by a signal, so one for the process: this poller is to end. Read at each checkpoint."""
+
+    def __init__(self) -> None:
+        self.shown_at: float | None = None
+
+    def show(self) -> None:
+        """Safe in a signal handler."""
+        if self.shown_at is None:
+            self.shown_at = time.monotonic()
+
+
+stop_sign = StopSign()
+
+_CLAIM = Script(
+    LUA,
+    """
+local owner, ttl, hold, wanted = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3]), ARGV[4]
 local time = redis.call('TIME')
 local now = time[1] * 1000000 + time[2]
+
+local function show(job)
+  if redis.call('EXISTS', KEYS[2]) == 1 then redis.call('HSET', KEYS[2], 'state', 'busy', 'current_job', job) end
+end
 
 -- The reply to my last claim may have been lost: what I hold, I get again.
 local mine = redis.call('HMGET', KEYS[1], 'olt', 'job', 'token')
@@ -27,10 +48,14 @@ if mine[1] then
   local lease = redis.call('HMGET', 'lock:snmp:host:' .. mine[1], 'owner', 'token')
   if lease[1] == owner and lease[2] == mine[3] then
     redis.call('PEXPIRE', 'lock:snmp:host:' .. mine[1], ttl)
+    show(mine[2])
     return mine
   end
   redis.call('DEL', KEYS[1])
 end
+
+-- `rq suspend` holds for pollers too.
+if redis.call('EXISTS', 'rq:suspended') == 1 then return {} end
 
 -- After a start with lost data earlier holders may still be at work: wait until they must have noticed.
 if hold > 0 then
@@ -51,26 +76,30 @@ local function best(olt)
   return first[1]
 end
 
+-- What has lost its hash (evicted, half restored) is dropped: the reaper pushes it again.
 local function take(olt)
   while true do
     local job = best(olt)
-    if not job then return nil end
-    redis.call('ZREM', 'facho:waiting:' .. olt, job)
-    redis.call('ZREM', 'facho:overdue:' .. olt, job)
-    local origin = redis.call('HGET', 'rq:job:' .. job, 'origin')
-    if origin then
-      local queue = 'rq:queue:' .. origin
-      redis.call('LREM', queue, 0, job)
-      if redis.call('LLEN', queue) == 0 then redis.call('SREM', 'rq:queues', queue) end
-      return job
-    end
+    if not job or unqueue(olt, job) then return job end
   end
 end
 
+-- The ready OLT that is most urgent, among those of one site or of all.
+local function pop()
+  local sites = wanted == '*' and redis.call('SMEMBERS', 'facho:sites') or {string.sub(wanted, 2)}
+  local from, top = nil, nil
+  for _, site in ipairs(sites) do
+    local first = redis.call('ZRANGE', 'facho:ready:' .. site, 0, 0, 'WITHSCORES')
+    if #first > 0 and (not top or tonumber(first[2]) < tonumber(top[2])) then from, top = site, first end
+  end
+  if not top then return nil end
+  redis.call('ZREM', 'facho:ready:' .. from, top[1])
+  return top[1]
+end
+
 while true do
-  local top = redis.call('ZPOPMIN', 'facho:ready')
-  if #top == 0 then return {} end
-  local olt = top[1]
+  local olt = pop()
+  if not olt then return {} end
   local lease = 'lock:snmp:host:' .. olt
   -- A held OLT leaves the set here; its release puts it back.
   if redis.call('EXISTS', lease) == 0 then
@@ -83,13 +112,15 @@ while true do
       redis.call('PEXPIRE', lease, ttl)
       redis.call('HSET', KEYS[1], 'olt', olt, 'job', job, 'token', token)
       redis.call('EXPIRE', KEYS[1], 86400)
+      show(job)
       return {olt, job, token}
     end
   end
 end
-"""
+""",
+)
 
-_HOLD = """
+_HOLD = Script("""
 if redis.call('EXISTS', KEYS[1]) == 1 then return nil end
 local time = redis.call('TIME')
 local token = math.max(time[1] * 1000000 + time[2], (tonumber(redis.call('GET', 'facho:token')) or 0) + 1)
@@ -98,29 +129,32 @@ redis.call('SET', 'facho:token', token)
 redis.call('HSET', KEYS[1], 'owner', ARGV[1], 'token', token)
 redis.call('PEXPIRE', KEYS[1], ARGV[2])
 return token
-"""
+""")
 
-_RENEW = """
+_RENEW = Script("""
 local lease = redis.call('HMGET', KEYS[1], 'token', 'abort')
 if lease[1] ~= ARGV[1] then return 0 end
 if lease[2] then return -1 end
 redis.call('PEXPIRE', KEYS[1], ARGV[2])
 return 1
-"""
+""")
 
-_RELEASE = (
-    URGENCY_LUA
-    + """
-if redis.call('HGET', KEYS[2], 'token') == ARGV[1] then redis.call('DEL', KEYS[2]) end
+_RELEASE = Script(
+    LUA,
+    """
+if redis.call('HGET', KEYS[2], 'token') == ARGV[1] then
+  redis.call('DEL', KEYS[2])
+  if redis.call('EXISTS', KEYS[3]) == 1 then
+    redis.call('HSET', KEYS[3], 'state', 'idle')
+    redis.call('HDEL', KEYS[3], 'current_job')
+  end
+end
 if redis.call('HGET', KEYS[1], 'token') ~= ARGV[1] then return 0 end
 redis.call('DEL', KEYS[1])
 local first = redis.call('ZRANGE', 'facho:waiting:' .. ARGV[2], 0, 0, 'WITHSCORES')
-if #first > 0 then
-  redis.call('ZADD', 'facho:ready', urgency(first[2]), ARGV[2])
-  redis.call('RPUSH', 'facho:bell', 1)
-end
+if #first > 0 then offer(ARGV[2], urgency(first[2])) end
 return 1
-"""
+""",
 )
 
 
@@ -130,6 +164,10 @@ class LeaseLost(BaseException):
 
 class Aborted(LeaseLost):
     """A person asked that this composite stop."""
+
+
+class Stopped(LeaseLost):
+    """This poller was told to stop and the composite has had its time: it goes on elsewhere."""
 
 
 class Quarantined(Exception):  # noqa: N818  (a state, not a fault)
@@ -146,13 +184,17 @@ class Claim:
     owner: str
 
 
-def claim(redis: Redis, owner: str, ttl: float, quarantine: float) -> Claim | None:
+def claim(redis: Redis, owner: str, ttl: float, quarantine: float, site: str | None = None) -> Claim | None:
     """The best composite that may run now, with its OLT leased to `owner` for `ttl` seconds; None when there is none.
 
-    Repeating the call after a lost reply gives the same claim. Quarantined for `quarantine` seconds after Redis
-    started or lost its data.
+    `site`: None = of any OLT, "" = of OLTs without a site, else of that site. Repeating the call after a lost reply
+    gives the same claim. Quarantined for `quarantine` seconds after Redis started or lost its data.
     """
-    answer = redis.eval(_CLAIM, 1, f"{OWNER_PREFIX}{owner}", owner, int(ttl * 1000), int(quarantine * 1000))
+    wanted = "*" if site is None else f":{site}"
+    answer = _CLAIM(
+        redis, (f"{OWNER_PREFIX}{owner}", _worker_key(owner)),
+        (owner, int(ttl * 1000), int(quarantine * 1000), wanted),
+    )  # fmt: skip
     if answer == [b"hold"]:
         raise Quarantined
     if not answer:
@@ -161,9 +203,14 @@ def claim(redis: Redis, owner: str, ttl: float, quarantine: float) -> Claim | No
     return Claim(int(olt_id), job_id, int(token), owner)
 
 
+def _worker_key(owner: str) -> str:
+    """RQ's hash of the worker: `rq info` shows its state and job from there."""
+    return f"rq:worker:{owner}"
+
+
 def hold(redis: Redis, olt_id: int, owner: str, ttl: float) -> Claim | None:
-    """Lease an OLT without a job (connection tests); None when it is held."""
-    token = redis.eval(_HOLD, 1, f"{LEASE_PREFIX}{olt_id}", owner, int(ttl * 1000))
+    """Lease an OLT without a job (connection tests, probes); None when it is held."""
+    token = _HOLD(redis, (f"{LEASE_PREFIX}{olt_id}",), (owner, int(ttl * 1000)))
     return Claim(olt_id, "", int(token), owner) if token is not None else None
 
 
@@ -179,8 +226,8 @@ def hold_patiently(redis: Redis, olt_id: int, owner: str, ttl: float, patience: 
 
 def release(redis: Redis, mine: Claim) -> bool:
     """Give the OLT back; it becomes ready again if it has more work. False when it was no longer ours."""
-    keys = (f"{LEASE_PREFIX}{mine.olt_id}", f"{OWNER_PREFIX}{mine.owner}")
-    return bool(redis.eval(_RELEASE, 2, *keys, mine.token, mine.olt_id))
+    keys = (f"{LEASE_PREFIX}{mine.olt_id}", f"{OWNER_PREFIX}{mine.owner}", _worker_key(mine.owner))
+    return bool(_RELEASE(redis, keys, (mine.token, mine.olt_id)))
 
 
 def left_by(redis: Redis, owner: str) -> Claim | None:
@@ -194,25 +241,34 @@ def _text(part: bytes | str | None) -> str:
 
 
 class Lease:
-    """A claim seen by the one who works under it: `checkpoint()` before every PDU."""
+    """A claim seen by the one who works under it: `checkpoint()` before every PDU. Times in seconds.
 
-    def __init__(self, redis: Redis, mine: Claim, ttl: float, monotonic: Callable[[], float] = time.monotonic) -> None:
+    `grace`: how long the composite may go on after the poller was told to stop.
+    """
+
+    def __init__(
+        self, redis: Redis, mine: Claim, ttl: float, grace: float = 0.0,
+        monotonic: Callable[[], float] = time.monotonic,
+    ) -> None:  # fmt: skip
         self.claim = mine
         self._redis = redis
         self._ttl = ttl
+        self._grace = grace
         self._monotonic = monotonic
         self._proven_until = monotonic() + ttl
 
     def checkpoint(self, need: float = 0.0) -> None:
-        """Renew; LeaseLost when it is not ours any more, Aborted when a person asked to stop.
+        """Renew; LeaseLost when it is not ours any more, Aborted when a person asked to stop, Stopped with the poller.
 
         While Redis is away the lease counts as held only as far as the last renewal proves it, less `need`
         (the seconds that the next request can block).
         """
         asked = self._monotonic()
+        if stop_sign.shown_at is not None and asked >= stop_sign.shown_at + self._grace:
+            raise Stopped("the poller was stopped")
         try:
-            answer = self._redis.eval(
-                _RENEW, 1, f"{LEASE_PREFIX}{self.claim.olt_id}", self.claim.token, int(self._ttl * 1000)
+            answer = _RENEW(
+                self._redis, (f"{LEASE_PREFIX}{self.claim.olt_id}",), (self.claim.token, int(self._ttl * 1000))
             )
         except RedisError as error:
             if self._monotonic() + need < self._proven_until:
@@ -223,3 +279,11 @@ class Lease:
         if answer != 1:
             raise LeaseLost("the lease is no longer ours")
         self._proven_until = asked + self._ttl
+
+    def is_gone(self) -> bool:
+        """True when Redis says that the lease is not ours; False also when Redis does not answer. Renews nothing."""
+        try:
+            token = self._redis.hget(f"{LEASE_PREFIX}{self.claim.olt_id}", "token")
+        except RedisError:
+            return False
+        return _text(token) != str(self.claim.token)

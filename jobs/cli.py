@@ -16,15 +16,24 @@ from portal import queueing
 from portal.domain.composite import SnmpTarget
 from portal.extensions import db
 from portal.services import recognition
+from portal.services.errors import Conflict
 
 
 @click.command("work")
 @click.option("--pollers", type=click.IntRange(1, 200), default=None, help="How many; default: the setting POLLERS.")
+@click.option("--site", default=None, help='Serve only the OLTs of this site; "" = only those without a site.')
 @with_appcontext
-def work(pollers: int | None) -> None:
-    """Run the pollers: worker processes that read OLTs, one composite per OLT at a time."""
+def work(pollers: int | None, site: str | None) -> None:
+    """Run the pollers: worker processes that read OLTs, one composite per OLT at a time.
+
+    Without --site they serve every OLT. `flask pollers scale N` changes their number while they run.
+    """
     app = current_app._get_current_object()  # type: ignore[attr-defined]
-    PollerPool(app, queueing.connect(app.config["REDIS_URL"]), pollers or app.config["POLLERS"]).start()
+    pool = PollerPool(app, queueing.connect(app.config["REDIS_URL"]), pollers or app.config["POLLERS"], site)
+    try:
+        pool.start()
+    except Conflict as error:
+        raise click.ClickException(str(error)) from None
 
 
 @click.command("maintenance")

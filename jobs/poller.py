@@ -6,7 +6,8 @@ from datetime import datetime
 
 from jobs.snmp.errors import SnmpError
 from jobs.snmp.getting import GetResult, get_many
-from jobs.snmp.session import SessionFactory, SnmpSession, SnmpType, VarBind
+from jobs.snmp.patient import PatientSession
+from jobs.snmp.session import SessionFactory, SnmpType, VarBind
 from jobs.snmp.walking import WalkedColumn, walk
 from portal.domain.composite import (
     ColumnReadings,
@@ -41,7 +42,8 @@ def run(
 
     * A step fails: the next still runs, because the OLT answered. A time-out, a wrong credential or an address that
       cannot be reached ends the chain: the rest is SKIPPED. `stop_on_failure` ends it after any failure of that step.
-      An OLT that never answers costs one request (two where the first step is a GET: the second is the cheap probe).
+      An OLT that never answers costs one request with its retries (two where the first step is a GET: the second is
+      the cheap probe).
     * DISCOVERY, WALK, TABLE and BULK walk all columns of the step side by side; scalar specs are read by GET. A step
       whose column is cut short is FAILED; its readings are kept with `complete=False`.
     * GET asks for `work.onu_keys`. A discovery earlier in this composite replaces them by what it found when it was
@@ -50,8 +52,8 @@ def run(
     * A GET succeeds when the OLT answered, though some ONUs have no data; it fails when no instance of a column could
       be read, or when it was cut short. `error_message` of a success names the first instance that failed, if any.
 
-    `checkpoint` runs before the session is opened and before every request; what it raises passes through after the
-    session is closed. Faults of the device become results, faults of our own code are raised.
+    `checkpoint` runs before the session is opened and before every datagram, repeats too; what it raises passes through
+    after the session is closed. Faults of the device become results, faults of our own code are raised.
     """
     runner = _Runner(work, open_session, checkpoint, clock, monotonic, keys=work.onu_keys)
     try:
@@ -87,7 +89,7 @@ class _Runner:
     nobody: bool = False  # a complete discovery of this composite found no ONU
     answered: bool = False
     ended: SkipReason | None = None
-    session: SnmpSession | None = None
+    session: PatientSession | None = None
 
     def step(self, step: StepWork) -> StepResult:
         if self.ended is not None:
@@ -133,13 +135,13 @@ class _Runner:
             self._walk(session, by_walk, deadline, outcome)
         return outcome
 
-    def _opened(self) -> SnmpSession:
+    def _opened(self) -> PatientSession:
         if self.session is None:
             self.checkpoint()
-            self.session = self.open_session(self.work.target)
+            self.session = PatientSession(self.open_session, self.work.target, self.checkpoint)
         return self.session
 
-    def _get(self, session: SnmpSession, specs: list[ReadingSpec], deadline: float, outcome: _Outcome) -> None:
+    def _get(self, session: PatientSession, specs: list[ReadingSpec], deadline: float, outcome: _Outcome) -> None:
         asked = [(spec, _instances(spec, self.keys)) for spec in specs]
         got = get_many(
             session,
@@ -149,12 +151,12 @@ class _Runner:
             checkpoint=self.checkpoint,
             clock=self.monotonic,
         )
-        self._count(outcome, got.pdus, got.timeouts)
+        self._count(outcome, session, got.pdus, got.timeouts)
         outcome.rows += sum(not bind.missing for bind in got.values.values())
         outcome.columns += [_got_column(spec, instances, got) for spec, instances in asked]
         _judge_get(asked, got, outcome)
 
-    def _walk(self, session: SnmpSession, specs: list[ReadingSpec], deadline: float, outcome: _Outcome) -> None:
+    def _walk(self, session: PatientSession, specs: list[ReadingSpec], deadline: float, outcome: _Outcome) -> None:
         walked = walk(
             session,
             [spec.oid for spec in specs],
@@ -165,16 +167,18 @@ class _Runner:
             clock=self.monotonic,
             answered=self.answered,
         )
-        self._count(outcome, walked.pdus, walked.timeouts)
+        self._count(outcome, session, walked.pdus, walked.timeouts)
         columns = [_walked_column(spec, column) for spec, column in zip(specs, walked.columns, strict=True)]
         outcome.rows += sum(len(column.readings) for column in columns)
         outcome.columns += columns
         if (bad := walked.first_error) is not None:
             outcome.fail(bad.error_kind or ErrorKind.INCOMPLETE, bad.message)
 
-    def _count(self, outcome: _Outcome, pdus: int, timeouts: int) -> None:
-        outcome.pdus += pdus
-        outcome.timeouts += timeouts
+    def _count(self, outcome: _Outcome, session: PatientSession, pdus: int, timeouts: int) -> None:
+        """Each repeat is one more datagram, after one more silence."""
+        outcome.pdus += pdus + session.repeats
+        outcome.timeouts += timeouts + session.repeats
+        session.repeats = 0
         self.answered = self.answered or pdus > timeouts
 
     def _conclude(self, step: StepWork, outcome: _Outcome) -> None:

@@ -3,6 +3,7 @@
 import logging
 import multiprocessing
 import os
+import re
 import signal
 import socket
 import time
@@ -19,41 +20,46 @@ from rq.worker_pool import WorkerData, WorkerPool
 from jobs import claim as claims
 from jobs.worker import PollerWorker, close_connections, die_with_parent, report_lost
 from portal import queueing
+from portal.services import executions
 from portal.services import pool as rows
 
 log = logging.getLogger(__name__)
 
-SEEN_SECONDS = 5.0
+ATTEND_SECONDS = 2.0
 _FORK = multiprocessing.get_context("fork")
 
 
 class PollerPool(WorkerPool):
-    """RQ's WorkerPool with stable numbers, fresh names, and release of a dead child's lease by its token.
+    """RQ's WorkerPool with stable numbers, fresh names, a size that people may change while it runs, and release of a
 
-    A name is used once: RQ refuses the name of a killed worker for minutes.
+    dead child's lease by its token. A name is used once: RQ refuses the name of a killed worker for minutes.
     """
 
-    def __init__(self, app: Flask, connection: Redis, size: int) -> None:
+    def __init__(self, app: Flask, connection: Redis, size: int, site: str | None = None) -> None:
         PollerWorker.app = app
         super().__init__([queueing.POLLER_QUEUE], connection, num_workers=size, worker_class=PollerWorker)
         self.app = app
+        self.site = site
         self.host = socket.gethostname()
+        self._slug = re.sub(r"[^\w.-]+", "_", rows.pool_name(self.host, site))
+        self._pool_id = 0
         self._numbers: dict[str, int] = {}
-        self._seen_at = 0.0
+        self._ending: set[str] = set()
+        self._attended_at = 0.0
 
     def start_worker(
         self, count: int | None = None, burst: bool = True, _sleep: float = 0, logging_level: str = "INFO"
     ) -> None:  # noqa: E501
         """Start a worker under the lowest free number."""
-        number = min(set(range(1, self.num_workers + 1)) - set(self._numbers.values()))
-        name = f"poller-{self.host}-{number}-{time.time_ns() // 1_000_000}"
+        number = next(n for n in range(1, rows.LARGEST_POOL * 2) if n not in self._numbers.values())
+        name = f"poller-{self._slug}-{number}-{time.time_ns() // 1_000_000}"
         close_connections()
-        process = _FORK.Process(target=_run_worker, args=(self.app, name, os.getpid()), name=name)
+        process = _FORK.Process(target=_run_worker, args=(self.app, name, os.getpid(), self.site), name=name)
         process.start()
         assert process.pid is not None  # noqa: S101  (a started process has one)
         self.worker_dict[name] = WorkerData(name=name, pid=process.pid, process=process)
         self._numbers[name] = number
-        self._in_database(rows.register, self.host, number, name, process.pid, datetime.now(UTC))
+        self._in_database(rows.register, self._pool_id, number, name, process.pid, datetime.now(UTC))
 
     def reap_workers(self) -> None:
         """Wait up to a second for a child to end; every one that did is handled at once."""
@@ -63,30 +69,62 @@ class PollerPool(WorkerPool):
         for data in list(self.worker_dict.values()):
             if not data.process.is_alive():
                 self.handle_dead_worker(data)
-        self._show_alive()
+        self._attend()
 
     def handle_dead_worker(self, worker_data: WorkerData) -> None:
         """Its try is INTERRUPTED, its OLT free, within a second of its death."""
         super().handle_dead_worker(worker_data)
         worker_data.process.join()
-        self._numbers.pop(worker_data.name, None)
+        self._ending.discard(worker_data.name)
+        number = self._numbers.pop(worker_data.name, 0)
         self._free(worker_data.name)
+        if number > self.num_workers:
+            self._in_database(rows.unregister, self._pool_id, number)
 
     def _free(self, name: str) -> None:
+        """What the dead worker ran is lost; what it had claimed and not started yet goes back into the queue."""
         running = self._in_database(rows.running_of, name) or []
         if running:
             report_lost(self.app, running, "the poller process was killed")
         try:
             left = claims.left_by(self.connection, name)
-            if left is not None:
-                claims.release(self.connection, left)
+            if left is None:
+                return
+            claims.release(self.connection, left)
+            if not running:
+                self._push_again(queueing.execution_of(left.job_id))
         except RedisError as error:
             log.warning("event=release_failed poller=%s error=%s", name, type(error).__name__)
 
-    def _show_alive(self) -> None:
-        if time.monotonic() - self._seen_at >= SEEN_SECONDS:
-            self._seen_at = time.monotonic()
-            self._in_database(rows.seen, list(self.worker_dict), datetime.now(UTC))
+    def _push_again(self, execution_id: int) -> None:
+        tickets = self._in_database(executions.never_started, execution_id)
+        with self.app.app_context():
+            executions.push(tickets or [])
+
+    def _attend(self) -> None:
+        """Show that the pool lives, and do what people want of it."""
+        if time.monotonic() - self._attended_at < ATTEND_SECONDS:
+            return
+        self._attended_at = time.monotonic()
+        orders = self._in_database(rows.attend, self._pool_id, list(self.worker_dict), datetime.now(UTC))
+        if orders is None or self.status == self.Status.STOPPED:
+            return
+        if orders.size != self.num_workers:
+            log.info("event=pool_scaled before=%d after=%d", self.num_workers, orders.size)
+            self.num_workers = orders.size
+        surplus = {name for name, number in self._numbers.items() if number > self.num_workers}
+        for name in (orders.restart | surplus) - self._ending:
+            if name in self.worker_dict:
+                self._ending.add(name)
+                self.stop_worker(self.worker_dict[name], signal.SIGTERM)
+
+    def check_workers(self, respawn: bool = True) -> None:
+        """As many as wanted, under the numbers 1 to N; one that is still ending keeps its number till its end."""
+        self.reap_workers()
+        if respawn and self.status != self.Status.STOPPED:
+            staying = sum(number <= self.num_workers for number in self._numbers.values())
+            for _ in range(self.num_workers - staying):
+                self.start_worker(burst=self._burst)
 
     def _in_database(self, verb: Any, *args: Any) -> Any:
         """Do it if the database answers: a page's row is not worth a poller."""
@@ -101,7 +139,15 @@ class PollerPool(WorkerPool):
                 close_connections()
 
     def start(self, burst: bool = False, logging_level: str = "INFO") -> None:
-        """Run until SIGTERM or SIGINT; then let each poller end its composite (warm shutdown)."""
+        """Run until SIGTERM or SIGINT; then let each poller end its composite (warm shutdown).
+
+        Conflict when this pool is running already.
+        """
+        with self.app.app_context():
+            self._pool_id = rows.open_pool(
+                self.host, self.site, os.getpid(), self.num_workers, datetime.now(UTC), _lives
+            )
+            close_connections()
         self.status = self.Status.STARTED
         self._burst = burst
         self.start_workers(burst=burst, logging_level=logging_level)
@@ -110,10 +156,10 @@ class PollerPool(WorkerPool):
             self.check_workers(respawn=True)
         while not self.all_workers_have_stopped():
             log.info("event=waiting pollers=%d", len(self.worker_dict))
-        self._in_database(rows.unregister, self.host, range(1, self.num_workers + 1))
+        self._in_database(rows.close_pool, self._pool_id)
 
 
-def _run_worker(app: Flask, name: str, parent: int) -> None:
+def _run_worker(app: Flask, name: str, parent: int, site: str | None) -> None:
     """The child: wait until Redis answers, then work until told to stop. A crash is the pool's to see."""
     die_with_parent(signal.SIGTERM, parent)
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
@@ -122,8 +168,18 @@ def _run_worker(app: Flask, name: str, parent: int) -> None:
         connection = queueing.connect(app.config["REDIS_URL"])
         _await_redis(connection)
         queue = queueing.TaskQueue(queueing.POLLER_QUEUE, connection=connection)
-        worker = PollerWorker([queue], name=name, connection=connection, worker_ttl=60)
+        worker = PollerWorker([queue], name=name, connection=connection, worker_ttl=60, site=site)
         worker.work(with_scheduler=False, logging_level="WARNING")  # RQ logs each job three times
+
+
+def _lives(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        pass
+    return True
 
 
 def _await_redis(connection: Redis) -> None:

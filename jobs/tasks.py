@@ -10,7 +10,7 @@ from sqlalchemy.exc import OperationalError
 
 from jobs import claim as claims
 from jobs import poller, probing
-from jobs.claim import Aborted, Claim, Lease, LeaseLost, held
+from jobs.claim import Aborted, Claim, Lease, LeaseLost, Stopped, held
 from jobs.drivers import open_session
 from portal import queueing
 from portal.domain.composite import CompositeWork
@@ -40,11 +40,13 @@ def run_composite(execution_id: int) -> None:
     if work is None:
         log.info("event=not_started execution=%d", execution_id)
         return
-    lease = Lease(queueing.connection(), mine, ttl)
+    lease = Lease(queueing.connection(), mine, ttl, grace=float(current_app.config["STOP_SECONDS"]))
     try:
         _read_and_finish(work, lease, ttl)
     except StaleToken as error:
         log.warning("event=stale execution=%d reason=%s", execution_id, error)
+    except Stopped as error:
+        _hand_over(work, error)
     except LeaseLost as error:
         _give_up(work, error)
     except Exception as error:
@@ -94,6 +96,15 @@ def _give_up(work: CompositeWork, error: LeaseLost) -> None:
         tickets = executions.give_up_lease(work.execution_id, work.token, str(error), _now(), aborted=aborted)
     except StaleToken:
         return  # the reaper was faster
+    executions.push(tickets)
+
+
+def _hand_over(work: CompositeWork, error: Stopped) -> None:
+    log.info("event=handed_over execution=%d reason=%s", work.execution_id, error)
+    try:
+        tickets = executions.hand_over(work.execution_id, work.token, str(error), _now())
+    except StaleToken:
+        return  # it was lost or cancelled meanwhile
     executions.push(tickets)
 
 

@@ -3,20 +3,24 @@
 import ctypes
 import logging
 import os
+import random
+import select
 import signal
 import time
+from datetime import UTC, datetime
+from types import FrameType
 from typing import Any, ClassVar
 
 from flask import Flask
 from redis import Redis
 from redis.exceptions import RedisError
 from rq import Queue, Worker, worker_registration
-from rq.exceptions import NoSuchJobError
 from rq.job import Job
+from rq.utils import utcformat
 from rq.worker import WorkerStatus
 
 from jobs import claim as claims
-from jobs.claim import Claim
+from jobs.claim import Claim, Lease
 from portal import queueing
 from portal.extensions import db
 from portal.services import executions
@@ -25,6 +29,10 @@ log = logging.getLogger(__name__)
 
 BELL_SECONDS = 2
 QUARANTINE_PAUSE = 0.5
+SEEN_SECONDS = 5.0  # between two signs of life in Redis
+WATCH_SECONDS = 5.0  # between two looks at a working horse
+STUCK_SECONDS = 60.0  # a horse that lives so long without its lease hangs: it is killed
+STOP_HORSE = signal.SIGUSR1
 PR_SET_PDEATHSIG = 1
 
 
@@ -83,32 +91,64 @@ class QuietWorker(Worker):
 
 
 class PollerWorker(QuietWorker):
-    """Claims through the script of jobs.claim instead of popping queues. `app` is set by the command that starts it."""
+    """Claims through the script of jobs.claim instead of popping queues. `app` is set by the command that starts it.
+
+    Of RQ it keeps the queues, the pool, the registration that `rq info` shows, and the fork for each job. It does
+    without RQ's registries, results and retries: the truth is in SQL, and they cost 30 round trips a job.
+    """
 
     app: ClassVar[Flask]
 
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
+    def __init__(self, *args: Any, site: str | None = None, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
+        self.site = site
         self.claimed: Claim | None = None
+        self._seen_at = -SEEN_SECONDS
 
     def run_maintenance_tasks(self) -> None:
         """RQ's registries hold nothing that the reaper needs; walking them would cost a round trip per queue."""
+
+    def check_for_suspension(self, burst: bool) -> None:
+        """The claim script looks: no round trip of its own."""
+
+    def set_shutdown_requested_date(self) -> None:
+        """Not written from a signal handler: Redis may be away, and only RQ's pages would show it."""
+
+    def set_state(self, state: str, pipeline: Any = None) -> None:
+        """What the worker itself goes by. The scripts of claim and release write what `rq info` shows."""
+        self._state = state
+
+    def heartbeat(self, timeout: int | None = None, pipeline: Any = None) -> None:
+        """A sign of life for RQ's pages, every few seconds in one round trip. An outage of Redis ends no poller."""
+        if time.monotonic() - self._seen_at < SEEN_SECONDS:
+            return
+        self._seen_at = time.monotonic()
+        try:
+            with self.connection.pipeline(transaction=False) as pipe:
+                pipe.hexists(self.key, "birth")
+                pipe.hset(self.key, "last_heartbeat", utcformat(datetime.now(UTC)))
+                pipe.expire(self.key, self.worker_ttl + 60)
+                known, *_ = pipe.execute()
+            if not known:
+                self.announce()
+        except RedisError as error:
+            log.warning("event=redis_away poller=%s error=%s", self.name, type(error).__name__)
 
     def dequeue_job_and_maintain_ttl(
         self, timeout: int | None, max_idle_time: int | None = None
     ) -> tuple[Job, Queue] | None:
         """Wait for the bell until there is something to claim. Outages of Redis are waited out."""
         self.set_state(WorkerStatus.IDLE)
-        self.procline("waiting")  # type: ignore[no-untyped-call]
+        bell = queueing.BELL if self.site is None else f"{queueing.BELL}:{self.site}"
         pause = 0.5
         while True:
+            self.heartbeat()
             try:
-                self.heartbeat()
-                self.announce()
                 found = self._claim()
                 if found is not None or timeout is None:
                     return found
-                self.connection.blpop([queueing.BELL], BELL_SECONDS)
+                self.procline("waiting")  # type: ignore[no-untyped-call]
+                self.connection.blpop([bell], BELL_SECONDS)
                 pause = 0.5
             except claims.Quarantined:
                 time.sleep(QUARANTINE_PAUSE)
@@ -119,27 +159,57 @@ class PollerWorker(QuietWorker):
 
     def _claim(self) -> tuple[Job, Queue] | None:
         config = self.app.config
-        mine = claims.claim(self.connection, self.name, config["LEASE_SECONDS"], config["QUARANTINE_SECONDS"])
+        mine = claims.claim(
+            self.connection, self.name, config["LEASE_SECONDS"], config["QUARANTINE_SECONDS"], self.site
+        )
         if mine is None:
             return None
-        try:
-            job = queueing.TaskJob.fetch(mine.job_id, connection=self.connection)
-        except NoSuchJobError:
-            claims.release(self.connection, mine)
-            return None
         self.claimed = mine
-        return job, queueing.TaskQueue(job.origin, connection=self.connection)
+        # Made from the claim, not fetched: no text from Redis decides which function a poller runs.
+        job = queueing.TaskJob.create(
+            queueing.RUN_COMPOSITE, args=(queueing.execution_of(mine.job_id),), id=mine.job_id,
+            connection=self.connection,
+        )  # fmt: skip
+        return job, self.queues[0]
 
     def execute_job(self, job: Job, queue: Queue) -> None:
         """Fork, wait, and only when the horse is dead give the OLT back: then nobody can still be sending."""
         mine = self.claimed
+        assert mine is not None  # noqa: S101  (what is executed was claimed)
         close_connections()
+        self.set_state(WorkerStatus.BUSY)
+        # Inherited by the horse: from its first instant on the signal is a request and not a death.
+        signal.signal(STOP_HORSE, _note_stop)
         try:
-            super().execute_job(job, queue)
+            self._parent = os.getpid()
+            self.fork_work_horse(job, queue)
+            ended = self._await_horse(mine)
+            if ended:
+                self._report(mine, ended)
         finally:
-            if mine is not None:
-                self._give_back(mine)
+            self.set_state(WorkerStatus.IDLE)
+            self._give_back(mine)
             self.claimed = None
+
+    def _await_horse(self, mine: Claim) -> int:
+        """Wait for the horse's end; its wait status. One that hangs without its lease is killed."""
+        lease = Lease(self.connection, mine, 0)
+        lost_at: float | None = None
+        watch = os.pidfd_open(self.horse_pid)
+        try:
+            horse = select.poll()
+            horse.register(watch, select.POLLIN)
+            while not horse.poll(WATCH_SECONDS * 1000):
+                self.heartbeat()
+                lost_at = (lost_at or time.monotonic()) if lease.is_gone() else None
+                if lost_at is not None and time.monotonic() - lost_at >= STUCK_SECONDS:
+                    log.error("event=horse_stuck poller=%s olt=%d job=%s", self.name, mine.olt_id, mine.job_id)
+                    self.kill_horse()
+        finally:
+            os.close(watch)
+        _, status, _ = os.wait4(self.horse_pid, 0)
+        self._horse_pid = 0
+        return status
 
     def _give_back(self, mine: Claim) -> None:
         try:
@@ -147,31 +217,41 @@ class PollerWorker(QuietWorker):
         except RedisError as error:
             log.warning("event=release_failed olt=%d error=%s", mine.olt_id, type(error).__name__)
 
-    def fork_work_horse(self, job: Job, queue: Queue) -> None:
-        """Fork; the parent remembers its own pid for the child's check."""
-        self._parent = os.getpid()
-        super().fork_work_horse(job, queue)
-
     def main_work_horse(self, job: Job, queue: Queue) -> None:
         """In the child: die with the poller, know the claim, run the task inside the app."""
         die_with_parent(signal.SIGKILL, self._parent)
+        self._is_horse = True
+        signal.signal(signal.SIGINT, signal.SIG_IGN)  # the poller sees to an orderly end
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+        random.seed()
         claims.held.set(self.claimed)
-        with self.app.app_context():
-            super().main_work_horse(job, queue)
-
-    def maintain_heartbeats(self, job: Job, execution: Any) -> None:
-        """RQ's own heartbeat is for its pages only: an outage of Redis must not end the poller in the middle."""
+        code = 1
         try:
-            super().maintain_heartbeats(job, execution)
-        except RedisError as error:
-            log.warning("event=redis_away poller=%s error=%s", self.name, type(error).__name__)
+            with self.app.app_context():
+                job.func(*job.args)
+            code = 0
+        except BaseException:
+            log.exception("event=horse_failed job=%s", job.id)
+        finally:
+            logging.shutdown()
+            os._exit(code)
 
-    def handle_work_horse_killed(self, job: Job, retpid: int, ret_val: int, rusage: Any) -> None:
-        """The horse was killed: the try is INTERRUPTED and the execution runs again at once."""
-        if self.claimed is None:
-            return
-        signal_number = os.WTERMSIG(ret_val) if ret_val and os.WIFSIGNALED(ret_val) else ret_val
-        report_lost(self.app, [(int(job.args[0]), self.claimed.token)], f"work horse ended by signal {signal_number}")
+    def handle_warm_shutdown_request(self) -> None:
+        """The composite may end within STOP_SECONDS; then its horse hands it over at the next PDU."""
+        if self.horse_pid:
+            os.kill(self.horse_pid, STOP_HORSE)
+
+    def _report(self, mine: Claim, status: int) -> None:
+        """The horse did not end by itself: the try is INTERRUPTED and the execution runs again at once."""
+        code = os.waitstatus_to_exitcode(status)
+        how = f"signal {-code}" if code < 0 else f"exit code {code}"
+        lost = [(queueing.execution_of(mine.job_id), mine.token)]
+        report_lost(self.app, lost, f"work horse ended by {how}")
+
+
+def _note_stop(_number: int, _frame: FrameType | None) -> None:
+    """In the horse: the composite has STOP_SECONDS left."""
+    claims.stop_sign.show()
 
 
 def report_lost(app: Flask, lost: list[tuple[int, int]], message: str) -> None:

@@ -1,6 +1,6 @@
 """Flask extensions and the key ring, created unbound; create_app binds them. Nothing here does work at import."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -108,6 +108,8 @@ def transaction() -> Iterator[Session]:
     session.rollback()
     session.connection(execution_options={IMMEDIATE: True})
     session.info["writing"] = True
+    to_follow: list[Callable[[], object]] = []
+    session.info["to_follow"] = to_follow
     try:
         yield session
         session.commit()
@@ -116,6 +118,14 @@ def transaction() -> Iterator[Session]:
         raise
     finally:
         session.info.pop("writing", None)
+        session.info.pop("to_follow", None)
+    for work in to_follow:
+        work()
+
+
+def after_commit(session: Session, work: Callable[[], object]) -> None:
+    """Call `work` once the transaction that `session` is in has been committed; never when it is rolled back."""
+    session.info["to_follow"].append(work)
 
 
 def init_extensions(app: Flask) -> None:

@@ -3,16 +3,17 @@
 SQL is the truth, Redis carries hints; losing all of it loses seconds. docs/serialisation.md explains each script.
 """
 
-from collections.abc import Iterable
+import hashlib
+import json
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Any, cast
 
 from flask import current_app
 from redis import Redis
 from redis.backoff import NoBackoff
-from redis.client import Pipeline
-from redis.exceptions import RedisError
+from redis.exceptions import NoScriptError, RedisError
 from redis.retry import Retry
 from rq import Queue
 from rq.job import Job
@@ -22,26 +23,26 @@ __all__ = ["RedisError"]
 
 RUN_COMPOSITE = "jobs.tasks.run_composite"
 RUN_PROBE = "jobs.tasks.run_probe"
+REVIVE = "jobs.reviving.revive"
 REAP = "scheduler.reaper.reap"
 RECORD_POLLER_STATS = "scheduler.upkeep.record_poller_stats"
 CLEAN_UP = "scheduler.upkeep.clean_up"
-TASKS = frozenset({RUN_COMPOSITE, RUN_PROBE, REAP, RECORD_POLLER_STATS, CLEAN_UP})
+TASKS = frozenset({RUN_COMPOSITE, RUN_PROBE, REVIVE, REAP, RECORD_POLLER_STATS, CLEAN_UP})
 
 MAINTENANCE_QUEUE = "maintenance"
 PROBE_QUEUE = "probes"
 POLLER_QUEUE = "olt"  # what pollers register on, so that `rq info` need not walk a queue per OLT for each
 
-READY = "facho:ready"
-BELL = "facho:bell"
+BELL = "facho:bell"  # heard by pollers that serve every OLT; those of a site hear facho:bell:<site>
 LEASE_PREFIX = "lock:snmp:host:"
 WAITING_PREFIX = "facho:waiting:"
-OVERDUE_PREFIX = "facho:overdue:"
 OWNER_PREFIX = "facho:owner:"
+JOB_PREFIX = "execution-"
 
 # Order inside an OLT as one number: manual first, then priority, then the older slot.
 _LANE_WEIGHT = 10**15
 _PRIORITY_WEIGHT = 10**11
-_KEPT_BELLS = 64
+_PUSHED_AT_ONCE = 500  # tickets in one script call: Redis serves nobody else meanwhile
 _FAILED_JOB_SECONDS = 3600
 
 
@@ -81,6 +82,22 @@ class TaskQueue(Queue):
         super().__init__(name, connection=connection, **kwargs)
 
 
+class Script:
+    """A Lua script, called by its digest. NOSCRIPT means that nothing was run, so sending the text then is no repeat."""
+
+    def __init__(self, *parts: str) -> None:
+        self.text = "\n".join(parts)
+        self.digest = hashlib.sha1(self.text.encode(), usedforsecurity=False).hexdigest()
+
+    def __call__(self, redis: Redis, keys: tuple[str, ...] = (), arguments: Iterable[Any] = ()) -> Any:
+        """Run it; RedisError when Redis is away."""
+        values = (*keys, *arguments)
+        try:
+            return redis.evalsha(self.digest, len(keys), *values)
+        except NoScriptError:
+            return redis.eval(self.text, len(keys), *values)
+
+
 @dataclass(frozen=True)
 class Ticket:
     """What the queue must know of a PENDING execution to put it in its place."""
@@ -91,12 +108,12 @@ class Ticket:
     priority: int
     scheduled_for: datetime
     overdue_at: datetime | None  # from then on it goes first in its OLT
-    manual: bool = False
-    time_limit: float = 600.0  # seconds
+    manual: bool = False  # somebody asked for it: first in its OLT
+    site: str = ""  # of its OLT; pollers may serve one site only
 
     @property
     def job_id(self) -> str:
-        return f"execution-{self.execution_id}-{self.attempt}"
+        return job_id(self.execution_id, self.attempt)
 
     @property
     def queue_name(self) -> str:
@@ -112,27 +129,23 @@ class Ticket:
     @property
     def urgency(self) -> float:
         """Between OLTs: the larger delay first, then priority."""
-        return self.scheduled_for.timestamp() + (100 - self.priority) / 1000
+        return int(self.scheduled_for.timestamp()) + (100 - self.priority) / 1000
+
+    def as_row(self) -> tuple[object, ...]:
+        """What the push script reads; the order of its columns."""
+        overdue = 0 if self.manual or self.overdue_at is None else self.overdue_at.timestamp()
+        return (self.olt_id, self.site, self.job_id, self.execution_id, self.queue_name, self.order, overdue,
+                self.urgency)  # fmt: skip
 
 
-class OltQueue(TaskQueue):
-    """The queue of one OLT and lane. Pushing also marks the OLT ready, in the same MULTI."""
+def job_id(execution_id: int, attempt: int) -> str:
+    """RQ's id of one try; from 1. It names the execution, so that a claim needs no second look."""
+    return f"{JOB_PREFIX}{execution_id}-{attempt}"
 
-    def __init__(self, ticket: Ticket, connection: Redis) -> None:
-        super().__init__(ticket.queue_name, connection=connection)
-        self.ticket = ticket
 
-    def push_job_id(self, job_id: str, pipeline: Pipeline | None = None, at_front: bool = False) -> None:
-        if pipeline is None:
-            raise RuntimeError("a composite is pushed inside a pipeline only")
-        ticket = self.ticket
-        super().push_job_id(job_id, pipeline=pipeline, at_front=at_front)
-        pipeline.zadd(f"{WAITING_PREFIX}{ticket.olt_id}", {job_id: ticket.order})
-        if ticket.overdue_at is not None and not ticket.manual:
-            pipeline.zadd(f"{OVERDUE_PREFIX}{ticket.olt_id}", {job_id: ticket.overdue_at.timestamp()})
-        pipeline.zadd(READY, {str(ticket.olt_id): ticket.urgency}, lt=True)
-        pipeline.rpush(BELL, 1)
-        pipeline.ltrim(BELL, -_KEPT_BELLS, -1)
+def execution_of(job: str) -> int:
+    """The execution that a job id names."""
+    return int(job.removeprefix(JOB_PREFIX).partition("-")[0])
 
 
 def connect(url: str) -> Redis:
@@ -156,26 +169,143 @@ def connection() -> Redis:
     return redis
 
 
+# What the scripts share. `urgency` reads it from the score inside the OLT: the older slot first (seconds), then the
+# higher priority (thousandths). `offer` puts an OLT among the ready ones of its site and wakes a poller.
+LUA = """
+local function urgency(score)
+  score = tonumber(score)
+  return score % 100000000000 + math.floor((score % 1000000000000000) / 100000000000) / 1000
+end
+local function site_of(olt)
+  return redis.call('HGET', 'facho:site', olt) or ''
+end
+local function ring(site)
+  for _, bell in ipairs({'facho:bell', 'facho:bell:' .. site}) do
+    redis.call('RPUSH', bell, 1)
+    redis.call('LTRIM', bell, -64, -1)
+  end
+end
+local function offer(olt, score)
+  local site = site_of(olt)
+  redis.call('SADD', 'facho:sites', site)
+  redis.call('ZADD', 'facho:ready:' .. site, 'LT', score, olt)
+  ring(site)
+end
+local function unqueue(olt, job)
+  redis.call('ZREM', 'facho:waiting:' .. olt, job)
+  redis.call('ZREM', 'facho:overdue:' .. olt, job)
+  local origin = redis.call('HGET', 'rq:job:' .. job, 'origin')
+  if not origin then return false end
+  local queue = 'rq:queue:' .. origin
+  redis.call('LREM', queue, 0, job)
+  if redis.call('LLEN', queue) == 0 then redis.call('SREM', 'rq:queues', queue) end
+  redis.call('DEL', 'rq:job:' .. job)
+  return true
+end
+"""
+
+_PUSH = Script(
+    LUA,
+    """
+local common = cjson.decode(ARGV[1])
+for _, row in ipairs(cjson.decode(ARGV[2])) do
+  local olt, site, job, execution, queue, order, overdue, urgency =
+    string.format('%.0f', row[1]), row[2], row[3], string.format('%.0f', row[4]), row[5], row[6], row[7], row[8]
+  -- Being run at this moment: its own end decides what comes next.
+  if redis.call('HGET', 'lock:snmp:host:' .. olt, 'job') ~= job then
+    unqueue(olt, job)
+    local hash = {'data', '["' .. common.task .. '", null, [' .. execution .. '], {}]',
+                  'origin', queue, 'description', 'execution ' .. execution}
+    for name, value in pairs(common.hash) do
+      hash[#hash + 1] = name
+      hash[#hash + 1] = value
+    end
+    redis.call('HSET', 'rq:job:' .. job, unpack(hash))
+    redis.call('RPUSH', 'rq:queue:' .. queue, job)
+    redis.call('SADD', 'rq:queues', 'rq:queue:' .. queue)
+    redis.call('ZADD', 'facho:waiting:' .. olt, order, job)
+    if overdue > 0 then redis.call('ZADD', 'facho:overdue:' .. olt, overdue, job) end
+    if site == '' then redis.call('HDEL', 'facho:site', olt) else redis.call('HSET', 'facho:site', olt, site) end
+    offer(olt, urgency)
+  end
+end
+""",
+)
+
+_WITHDRAW = Script(
+    LUA,
+    """
+local gone = 0
+for i = 1, #ARGV, 2 do
+  local job, olt = ARGV[i], ARGV[i + 1]
+  if unqueue(olt, job) then gone = gone + 1 end
+  if redis.call('EXISTS', 'facho:waiting:' .. olt) == 0 then
+    redis.call('ZREM', 'facho:ready:' .. site_of(olt), olt)
+  end
+end
+return gone
+""",
+)
+
+_MARK_READY = Script(
+    LUA,
+    """
+local added = 0
+for i = 1, #ARGV, 2 do
+  local olt, site = ARGV[i], ARGV[i + 1]
+  local before = site_of(olt)
+  if before ~= site then redis.call('ZREM', 'facho:ready:' .. before, olt) end
+  if site == '' then redis.call('HDEL', 'facho:site', olt) else redis.call('HSET', 'facho:site', olt, site) end
+  if redis.call('EXISTS', 'lock:snmp:host:' .. olt) == 0 then
+    local first = redis.call('ZRANGE', 'facho:waiting:' .. olt, 0, 0, 'WITHSCORES')
+    if #first > 0 and not redis.call('ZSCORE', 'facho:ready:' .. site, olt) then
+      offer(olt, urgency(first[2]))
+      added = added + 1
+    end
+  end
+end
+return added
+""",
+)
+
+_ASK_TO_STOP = Script("""
+if redis.call('EXISTS', KEYS[1]) == 0 then return 0 end
+if ARGV[1] ~= '' and redis.call('HGET', KEYS[1], 'token') ~= ARGV[1] then return 0 end
+redis.call('HSET', KEYS[1], 'abort', 1)
+return 1
+""")
+
+
+def _common_hash() -> str:
+    """What all jobs of one push have in common, as RQ itself would write it."""
+    job = TaskJob.create(
+        RUN_COMPOSITE, connection=connection(), result_ttl=0, failure_ttl=_FAILED_JOB_SECONDS, timeout=-1
+    )
+    job.enqueued_at = datetime.now(UTC)
+    written = job.to_dict()
+    own = ("data", "origin", "description")
+    kept = {name: str(value) for name, value in written.items() if name not in own and value not in ("", None)}
+    return json.dumps({"task": RUN_COMPOSITE, "hash": kept | {"status": "queued"}})
+
+
 def push(tickets: Iterable[Ticket]) -> int:
-    """Queue the tickets; call it after the commit. Returns how many. RedisError: the reaper will push them later."""
-    redis = connection()
-    count = 0
-    with redis.pipeline(transaction=True) as pipe:
-        for ticket in tickets:
-            OltQueue(ticket, redis).enqueue_call(
-                RUN_COMPOSITE,
-                args=(ticket.execution_id,),
-                timeout=int(ticket.time_limit) + 30,
-                result_ttl=0,
-                failure_ttl=_FAILED_JOB_SECONDS,
-                description=f"execution {ticket.execution_id}",
-                job_id=ticket.job_id,
-                pipeline=pipe,
-            )
-            count += 1
-        if count:
-            pipe.execute()
-    return count
+    """Queue the tickets; call it after the commit. Returns how many. RedisError: the reaper will push them later.
+
+    Pushing again is harmless: a job that waits already takes its (new) place, one that is being run is left alone.
+    """
+    rows = [ticket.as_row() for ticket in tickets]
+    if rows:
+        redis, common = connection(), _common_hash()
+        for start in range(0, len(rows), _PUSHED_AT_ONCE):
+            _PUSH(redis, (), (common, json.dumps(rows[start : start + _PUSHED_AT_ONCE])))
+    return len(rows)
+
+
+def withdraw(jobs: Mapping[str, int]) -> int:
+    """Take jobs (job id → OLT id) out of the queues; returns how many were there. RedisError when Redis is away."""
+    if not jobs:
+        return 0
+    return int(_WITHDRAW(connection(), (), (part for pair in jobs.items() for part in pair)))
 
 
 def unknown(tickets: list[Ticket]) -> list[Ticket]:
@@ -200,49 +330,25 @@ def lease_tokens(olt_ids: list[int]) -> dict[int, int]:
     return {olt_id: int(token) for olt_id, token in zip(olt_ids, tokens, strict=True) if token is not None}
 
 
-# Between OLTs, from the score inside the OLT: the older slot first (seconds), then the higher priority (thousandths).
-URGENCY_LUA = """
-local function urgency(score)
-  score = tonumber(score)
-  return score % 100000000000 + math.floor((score % 1000000000000000) / 100000000000) / 1000
-end
-"""
+def mark_ready(olts: list[tuple[int, str]]) -> int:
+    """Kick: OLTs (id, site) with waiting jobs and no lease go back among the ready ones of their site.
 
-_MARK_READY = (
-    URGENCY_LUA
-    + """
-local added = 0
-for _, olt in ipairs(ARGV) do
-  if redis.call('EXISTS', 'lock:snmp:host:' .. olt) == 0 then
-    local first = redis.call('ZRANGE', 'facho:waiting:' .. olt, 0, 0, 'WITHSCORES')
-    if #first > 0 and not redis.call('ZSCORE', 'facho:ready', olt) then
-      redis.call('ZADD', 'facho:ready', urgency(first[2]), olt)
-      redis.call('RPUSH', 'facho:bell', 1)
-      added = added + 1
-    end
-  end
-end
-return added
-"""
-)
-
-
-def mark_ready(olt_ids: list[int]) -> int:
-    """Kick: OLTs with waiting jobs and no lease go back among the ready ones. Returns how many were not there."""
-    if not olt_ids:
+    Returns how many were not there.
+    """
+    if not olts:
         return 0
-    return int(connection().eval(_MARK_READY, 0, *olt_ids))
+    return int(_MARK_READY(connection(), (), (part for pair in olts for part in pair)))
 
 
 def ask_to_stop(olt_ids: list[int]) -> None:
     """Mark the leases of these OLTs: their holders stop before their next PDU."""
-    redis = connection()
     for olt_id in olt_ids:
-        redis.eval(
-            "if redis.call('EXISTS', KEYS[1]) == 1 then redis.call('HSET', KEYS[1], 'abort', 1) end",
-            1,
-            f"{LEASE_PREFIX}{olt_id}",
-        )
+        _ASK_TO_STOP(connection(), (f"{LEASE_PREFIX}{olt_id}",), ("",))
+
+
+def ask_to_stop_token(olt_id: int, token: int) -> bool:
+    """Mark the lease of this OLT if `token` still holds it. True when it does."""
+    return bool(_ASK_TO_STOP(connection(), (f"{LEASE_PREFIX}{olt_id}",), (token,)))
 
 
 def enqueue_task(task: str, *ids: int, queue: str = MAINTENANCE_QUEUE, timeout: int = 60) -> None:

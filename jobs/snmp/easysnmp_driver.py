@@ -32,6 +32,7 @@ from jobs.snmp.errors import (
     SnmpTimeout,
     SnmpTooBig,
     SnmpUnreachable,
+    silence,
 )
 from jobs.snmp.session import MARKERS, MAX_REPETITIONS, SnmpSession, SnmpType, VarBind, checked_oid
 from portal.domain.composite import SnmpTarget
@@ -133,7 +134,7 @@ class EasySnmpSession:
     def _translated(self, error: Exception, session: Session) -> SnmpError:
         """Our own error for one of the library's. SystemError is how its C code reports an answer it cannot take."""
         if isinstance(error, EasySNMPTimeoutError):
-            return SnmpTimeout(_silence(self._target))
+            return SnmpTimeout(silence(self._target))
         status, code = int(session.error_number), int(session.error_index)
         text = f"{self._where} answered: {_without_secrets(str(error), self._target)}"
         number = code if code < 0 else status
@@ -232,15 +233,6 @@ def _value(kind: SnmpType, text: str) -> int | bytes | str | None:
     if kind in (SnmpType.OID, SnmpType.IP_ADDRESS):
         return text.removeprefix(".")
     return text.encode("latin-1")
-
-
-def _silence(target: SnmpTarget) -> str:
-    what = "address, port, user or security level" if target.version == "3" else "address, port or community"
-    tries = target.retries + 1
-    return (
-        f"no answer from {target.address}:{target.port} to {tries} tries of {target.timeout:g} s: the OLT is down or "
-        f"busy, or the {what} is wrong, or its access list refuses this poller"
-    )
 
 
 def _without_secrets(text: str, target: SnmpTarget) -> str:

@@ -6,6 +6,7 @@ Communities and passwords are never part of a message.
 
 from typing import ClassVar
 
+from portal.domain.composite import SnmpTarget
 from portal.domain.statuses import ErrorKind
 
 
@@ -62,3 +63,13 @@ class SnmpDeviceError(SnmpError):
     """The device answered with an error status (genErr and its like), or with nonsense."""
 
     kind = ErrorKind.DEVICE
+
+
+def silence(target: SnmpTarget) -> str:
+    """What to say of a request that got no answer to any of its tries."""
+    what = "address, port, user or security level" if target.version == "3" else "address, port or community"
+    tries = f"{target.retries + 1} tries" if target.retries else "one try"
+    return (
+        f"no answer from {target.address}:{target.port} to {tries} of {target.timeout:g} s: the OLT is down or "
+        f"busy, or the {what} is wrong, or its access list refuses this poller"
+    )

@@ -30,8 +30,11 @@ class SnmpTarget:
 
     @property
     def longest_request(self) -> float:
-        """Seconds one request can block; must stay below the lease (docs/serialisation.md)."""
-        return self.timeout * (self.retries + 1)
+        """Seconds between two checkpoints at most; must stay below the lease (docs/serialisation.md).
+
+        Each try of a request has its checkpoint. An SNMPv3 session's first is preceded by two exchanges of its own.
+        """
+        return self.timeout * (3 if self.version == "3" else 1)
 
 
 @dataclass(frozen=True)
@@ -91,7 +94,7 @@ class StepResult:
     error_message: str = ""
     started_at: datetime | None = None
     finished_at: datetime | None = None
-    pdus: int = 0  # requests sent, without the C library's own retries
+    pdus: int = 0  # datagrams sent
     timeouts: int = 0
     rows: int = 0
 

@@ -92,6 +92,7 @@ class ErrorKind(StrEnum):
     LEASE_LOST = "lease_lost"
     WORKER_LOST = "worker_lost"
     ABORTED = "aborted"
+    SHUTDOWN = "shutdown"
     SUPERSEDED = "superseded"
     POISON = "poison"
     INTERNAL = "internal"

@@ -6,7 +6,7 @@ from portal.models.coordination import CoordinatorLog, ExecutionPlan, QuotaTrack
 from portal.models.execution import Execution, ExecutionAttempt, ExecutionStep, NodeDay
 from portal.models.olt import Credential, Olt
 from portal.models.onu import Onu, OnuData, OnuEvent, OnuHistory, PonPort
-from portal.models.poller import Poller, PollerStats, SchedulerState
+from portal.models.poller import Poller, PollerStats, Pool, SchedulerState
 from portal.models.probe import Probe, ProbeStatus
 from portal.models.workflow import TemplateNode, Workflow, WorkflowNode, WorkflowTemplate
 
@@ -34,6 +34,7 @@ __all__ = [
     "Poller",
     "PollerStats",
     "PonPort",
+    "Pool",
     "Probe",
     "ProbeStatus",
     "QuotaTracker",

@@ -20,6 +20,7 @@ from portal.models.types import BigId, UTCDateTime, Word, one_of
 from portal.models.workflow import WorkflowNode
 
 _ACTIVE = text("status IN ('PENDING', 'RUNNING')")
+_PENDING = text("status = 'PENDING'")
 _RUNNING = text("status = 'RUNNING'")
 
 
@@ -36,6 +37,7 @@ class Execution(Base):
         Index("uq_executions_running_device", "device_key", unique=True, sqlite_where=_RUNNING,
               postgresql_where=_RUNNING),
         Index("ix_executions_active", "status", sqlite_where=_ACTIVE, postgresql_where=_ACTIVE),
+        Index("ix_executions_not_before", "not_before", sqlite_where=_PENDING, postgresql_where=_PENDING),
         Index("ix_executions_olt_id_id", "olt_id", "id"),
         Index("ix_executions_status_id", "status", "id"),
         Index("ix_executions_finished_at", "finished_at"),
@@ -51,6 +53,7 @@ class Execution(Base):
     status: Mapped[ExecutionStatus] = mapped_column(Word(ExecutionStatus, 12), default=ExecutionStatus.PENDING)
     trigger: Mapped[Trigger] = mapped_column(Word(Trigger, 10), default=Trigger.SCHEDULE)
     requested_by: Mapped[str] = mapped_column(String(80), default="")
+    cancelled_by: Mapped[str] = mapped_column(String(80), default="", server_default="")
     priority: Mapped[int]
     scheduled_for: Mapped[datetime] = mapped_column(UTCDateTime)
     overdue_at: Mapped[datetime | None] = mapped_column(UTCDateTime)

@@ -71,6 +71,9 @@ class Olt(Base):
     paused_reason: Mapped[str] = mapped_column(String(255), default="")
     paused_until: Mapped[datetime | None] = mapped_column(UTCDateTime)
     consecutive_failures: Mapped[int] = mapped_column(default=0)
+    # While the OLT is unreachable: when it is asked next whether it is back, and how often it was asked.
+    probe_at: Mapped[datetime | None] = mapped_column(UTCDateTime, index=True)
+    probes_sent: Mapped[int] = mapped_column(default=0, server_default="0")
     created_at: Mapped[datetime] = mapped_column(UTCDateTime)
     deleted_at: Mapped[datetime | None] = mapped_column(UTCDateTime)
     deleted_reason: Mapped[str] = mapped_column(String(255), default="")

@@ -2,7 +2,7 @@
 
 from datetime import datetime
 
-from sqlalchemy import ForeignKey, String, UniqueConstraint
+from sqlalchemy import CheckConstraint, ForeignKey, String, UniqueConstraint, false
 from sqlalchemy.orm import Mapped, mapped_column, relationship
 
 from portal.domain.statuses import PollerStatus
@@ -12,13 +12,33 @@ from portal.models.types import BigId, UTCDateTime, Word, one_of
 from portal.models.workflow import WorkflowNode
 
 
+class Pool(Base):
+    """The pollers that one process keeps alive. `size` is how many it shall keep: who changes it changes the pool.
+
+    `site`: None = serves every OLT, "" = only OLTs without a site, else only those of that site.
+    """
+
+    __tablename__ = "pools"
+    __table_args__ = (CheckConstraint("size BETWEEN 0 AND 200", name="size"),)
+
+    id: Mapped[int] = mapped_column(primary_key=True)
+    name: Mapped[str] = mapped_column(String(180), unique=True)
+    host: Mapped[str] = mapped_column(String(120))
+    site: Mapped[str | None] = mapped_column(String(60))
+    pid: Mapped[int]
+    size: Mapped[int]
+    started_at: Mapped[datetime] = mapped_column(UTCDateTime)
+    seen_at: Mapped[datetime] = mapped_column(UTCDateTime)
+
+
 class Poller(Base):
     """One worker process. The number is stable, `worker` is fresh at each start. Seconds since `started_at`."""
 
     __tablename__ = "pollers"
-    __table_args__ = (UniqueConstraint("host", "poller_id"), one_of("status", PollerStatus, "status"))
+    __table_args__ = (UniqueConstraint("pool_id", "poller_id"), one_of("status", PollerStatus, "status"))
 
     id: Mapped[int] = mapped_column(primary_key=True)
+    pool_id: Mapped[int] = mapped_column(ForeignKey("pools.id", ondelete="CASCADE"))
     host: Mapped[str] = mapped_column(String(120))
     poller_id: Mapped[int]
     worker: Mapped[str] = mapped_column(String(120))
@@ -34,7 +54,9 @@ class Poller(Base):
     tasks_delayed: Mapped[int] = mapped_column(default=0)
     started_at: Mapped[datetime] = mapped_column(UTCDateTime)
     seen_at: Mapped[datetime] = mapped_column(UTCDateTime, index=True)
+    restart_requested: Mapped[bool] = mapped_column(default=False, server_default=false())
 
+    pool: Mapped[Pool] = relationship()
     current_node: Mapped[WorkflowNode | None] = relationship()
     current_olt: Mapped[Olt | None] = relationship()
 

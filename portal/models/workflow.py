@@ -2,7 +2,7 @@
 
 from datetime import datetime
 
-from sqlalchemy import CheckConstraint, ForeignKey, Index, String, UniqueConstraint
+from sqlalchemy import CheckConstraint, ForeignKey, Index, String, UniqueConstraint, true
 from sqlalchemy.orm import Mapped, mapped_column, relationship
 
 from portal.domain.statuses import NodeKind
@@ -55,6 +55,7 @@ class WorkflowTemplate(Base):
     id: Mapped[int] = mapped_column(primary_key=True)
     name: Mapped[str] = mapped_column(String(80), unique=True)
     description: Mapped[str] = mapped_column(String(255), default="")
+    enabled: Mapped[bool] = mapped_column(default=True, server_default=true())
     nodes: Mapped[list["TemplateNode"]] = relationship(
         back_populates="template", order_by="TemplateNode.position", cascade="all, delete-orphan"
     )

@@ -61,7 +61,7 @@ def difference(before: Mapping[str, Any], after: Mapping[str, Any]) -> dict[str,
 def _identify(subject: object) -> tuple[str, int | None, str]:
     table = type(subject).__name__
     kind = subject.type if isinstance(subject, Subject) else _TYPES.get(table, table.lower())
-    names = (getattr(subject, attribute, None) for attribute in ("name", "username", "key"))
+    names = (getattr(subject, attribute, None) for attribute in ("name", "username", "key", "node_name"))
     return kind, getattr(subject, "id", None), next((name for name in names if name), "")
 
 

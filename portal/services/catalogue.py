@@ -1,13 +1,13 @@
 """The catalogue's writer (sync with the shipped files) and its look-up: which row an OID of a node means."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Set
 from datetime import datetime
 from pathlib import Path
 
 from ruamel.yaml import YAML
 from ruamel.yaml.error import YAMLError
-from sqlalchemy import select
-from sqlalchemy.orm import Session, contains_eager
+from sqlalchemy import or_, select
+from sqlalchemy.orm import Session, contains_eager, joinedload
 
 from portal.domain import fields, node_fields
 from portal.domain.catalogue_data import BrandData, CatalogueError, Shape, parse
@@ -132,12 +132,24 @@ def load_lookup(session: Session, brands: Iterable[str] | None = None) -> Lookup
     return Lookup(session.scalars(query).all())
 
 
-def resolve(session: Session, olt: Olt, oid_text: str) -> Oid | None:
-    """The row that one key or dotted OID means on this OLT: model → brand → generic; None when there is none."""
-    wanted = Oid.oid == oid_text if node_fields.is_dotted(oid_text) else Oid.name == oid_text.partition(".")[2]
-    query = select(Oid).join(Oid.brand).options(contains_eager(Oid.brand)).order_by(Oid.id)
-    rows = session.scalars(query.where(wanted, Brand.key.in_([olt.brand.key, GENERIC]))).all()
-    return Lookup(rows).find(olt.brand.key, olt.model.key if olt.model else "", oid_text)
+def find_all(session: Session, olt: Olt, oid_texts: Set[str]) -> dict[str, Oid | None]:
+    """The rows that keys or dotted OIDs mean on this OLT: model → brand → generic; None where there is none.
+
+    One SQL statement for all of them.
+    """
+    dotted = {text for text in oid_texts if node_fields.is_dotted(text)}
+    names = {text.partition(".")[2] for text in oid_texts - dotted}
+    brands = Brand.key.in_([olt.brand.key, GENERIC])
+    query = (
+        select(Oid)
+        .join(Oid.brand)
+        .options(contains_eager(Oid.brand), joinedload(Oid.state_map), joinedload(Oid.formula))
+        .where(or_(Oid.oid.in_(dotted), Oid.name.in_(names)), brands)
+        .order_by(Oid.id)
+    )
+    lookup = Lookup(session.scalars(query).all())
+    model = olt.model.key if olt.model else ""
+    return {text: lookup.find(olt.brand.key, model, text) for text in oid_texts}
 
 
 def reading_spec(oid_row: Oid | None, oid_text: str, metric: str) -> ReadingSpec:

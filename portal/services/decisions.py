@@ -43,10 +43,10 @@ def record(
 
 def about(
     session: Session, execution: Execution, event: EventType, message: str, now: datetime, *,
-    level: str = "INFO", details: Mapping[str, Any] | None = None,
+    reason: SkipReason | None = None, level: str = "INFO", details: Mapping[str, Any] | None = None,
 ) -> None:  # fmt: skip
     """Add one decision that concerns an execution."""
     record(
         session, event, message, now, olt_id=execution.olt_id, node_id=execution.node_id, execution_id=execution.id,
-        scheduled_for=execution.scheduled_for, level=level, details=details,
+        scheduled_for=execution.scheduled_for, reason=reason, level=level, details=details,
     )  # fmt: skip

@@ -17,3 +17,7 @@ class Invalid(ServiceError):
     def __init__(self, errors: Mapping[str, str]) -> None:
         self.errors = dict(errors)
         super().__init__("; ".join(f"{field}: {text}" if field else text for field, text in self.errors.items()))
+
+
+class Conflict(ServiceError):
+    """The thing is no longer in a state in which this can be done: somebody or something was faster."""

@@ -1,16 +1,16 @@
-"""Executions: begin and end a try, lose one, run a node now, abort what waits. One transaction each."""
+"""Executions as pollers report them: begin and end a try, lose one, hand one over. One transaction each."""
 
 import logging
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
-from sqlalchemy import select, update
+from sqlalchemy import insert, select, update
 from sqlalchemy.exc import IntegrityError
 from sqlalchemy.orm import Session
 
 from portal import queueing
 from portal.domain.composite import CompositeResult, CompositeWork, StepResult
 from portal.domain.statuses import (
-    ACTIVE,
     AttemptStatus,
     ErrorKind,
     EventType,
@@ -20,16 +20,17 @@ from portal.domain.statuses import (
     Trigger,
 )
 from portal.extensions import transaction
-from portal.models import Execution, ExecutionAttempt, ExecutionStep, Olt, Poller, WorkflowNode
+from portal.models import Execution, ExecutionStep, Poller, WorkflowNode
 from portal.queueing import Ticket
-from portal.services import audit, decisions, life, readings, work
-from portal.services.errors import Invalid, NotFound
+from portal.services import decisions, life, reachability, readings, waiting, work
 from portal.services.life import StaleToken
 from portal.services.tickets import tickets_for
 
 __all__ = ["StaleToken"]
 
 log = logging.getLogger(__name__)
+
+_SILENCE = frozenset({ErrorKind.TIMEOUT, ErrorKind.UNREACHABLE})
 
 
 def start(
@@ -42,12 +43,11 @@ def start(
     """
     try:
         with transaction() as session:
-            execution = session.get(Execution, execution_id, with_for_update={"of": Execution})
+            execution = session.scalar(work.loaded(execution_id).with_for_update(of=Execution))
             if execution is None or execution.status is not ExecutionStatus.PENDING:
                 return None
             if not _may_run(session, execution, now):
                 return None
-            execution.device_key = execution.olt.device_key
             life.begin(session, execution, token, worker, now, lease_expires_at)
             _occupy_poller(session, execution, now)
             return work.compose(session, execution)
@@ -57,7 +57,7 @@ def start(
 
 def _may_run(session: Session, execution: Execution, now: datetime) -> bool:
     node, olt = execution.node, execution.olt
-    enabled = node is not None and (node.enabled or execution.trigger is Trigger.MANUAL)
+    enabled = node is not None and (execution.trigger is Trigger.MANUAL or work.is_active(node))
     if enabled and olt.enabled and olt.deleted_at is None:
         return True
     life.end(session, execution, ExecutionStatus.INTERRUPTED, now, ErrorKind.ABORTED,
@@ -92,16 +92,18 @@ def finish(execution_id: int, token: int, result: CompositeResult, now: datetime
         failure = result.first_failure
         status = AttemptStatus.SUCCESS if result.succeeded else AttemptStatus.FAILED
         kind, message = (failure.error_kind, failure.error_message) if failure else (None, "")
-        attempt = life.close_attempt(session, execution, status, now, kind, message)
-        if attempt is not None:
-            _write_steps(session, attempt, result)
-        summary = readings.store(session, execution, result, now)
+        attempt_id = life.close_attempt(session, execution, status, now, kind, message)
+        nodes = _nodes(session, result)
+        if attempt_id is not None:
+            _write_steps(session, attempt_id, result, nodes)
+        summary = readings.store(session, execution, result, {node: row.kind for node, row in nodes.items()}, now)
         execution.result = summary | {
             "steps": len(result.steps),
             "completed_steps": sum(step.status is StepStatus.SUCCESS for step in result.steps),
         }
-        life.note_olt(session, execution.olt_id, now, answered=result.answered, message=message)
         _settle(session, execution, result, now)
+        silent = not result.answered and kind in _SILENCE
+        reachability.note(session, execution, now, answered=result.answered, silent=silent, message=message)
         return execution.status
 
 
@@ -110,6 +112,9 @@ def _settle(session: Session, execution: Execution, result: CompositeResult, now
     failure = result.first_failure
     if result.succeeded:
         life.end(session, execution, ExecutionStatus.SUCCESS, now)
+        return
+    if execution.cancelled_by:  # asked to stop during its last request
+        life.cancel(session, execution, now)
         return
     execution.failures += 1
     kind = failure.error_kind if failure else ErrorKind.DEVICE
@@ -129,34 +134,33 @@ def _settle(session: Session, execution: Execution, result: CompositeResult, now
         life.end(session, execution, ExecutionStatus.FAILED, now, kind, message)
 
 
-def _write_steps(session: Session, attempt: ExecutionAttempt, result: CompositeResult) -> None:
-    keys = {
-        row.id: row.key
-        for row in session.execute(
-            select(WorkflowNode.id, WorkflowNode.key).where(WorkflowNode.id.in_([s.node_id for s in result.steps]))
-        )
-    }
-    for position, step in enumerate(result.steps):
-        known = step.node_id in keys
-        session.add(_step_row(attempt.id, position, step, keys.get(step.node_id, "?"), known=known))
-        if known and step.status is not StepStatus.SKIPPED:
-            _touch(session, step)
+def _nodes(session: Session, result: CompositeResult) -> dict[int, Any]:
+    """id → (id, key, kind) of the nodes that were read and still exist."""
+    ids = [step.node_id for step in result.steps]
+    query = select(WorkflowNode.id, WorkflowNode.key, WorkflowNode.kind).where(WorkflowNode.id.in_(ids))
+    return {row.id: row for row in session.execute(query)}
 
 
-def _step_row(attempt_id: int, position: int, step: StepResult, key: str, *, known: bool) -> ExecutionStep:
-    took = life.milliseconds(step.started_at, step.finished_at) if step.finished_at else None
-    return ExecutionStep(
-        attempt_id=attempt_id, position=position, node_id=step.node_id if known else None, node_key=key,
-        status=step.status, skip_reason=step.skip_reason, started_at=step.started_at, duration_ms=took,
-        pdus=step.pdus, timeouts=step.timeouts, rows=step.rows, error_kind=step.error_kind,
-        error_message=step.error_message[:500],
-    )  # fmt: skip
+def _write_steps(session: Session, attempt_id: int, result: CompositeResult, nodes: dict[int, Any]) -> None:
+    rows = [_step_row(attempt_id, position, step, nodes) for position, step in enumerate(result.steps)]
+    session.execute(insert(ExecutionStep), rows)
+    ran = [step for step in result.steps if step.node_id in nodes and step.status is not StepStatus.SKIPPED]
+    for status, column in ((StepStatus.SUCCESS, "last_success_at"), (StepStatus.FAILED, "last_failure_at")):
+        times = [{"id": step.node_id, "last_run_at": step.finished_at, column: step.finished_at}
+                 for step in ran if step.status is status]  # fmt: skip
+        if times:
+            session.execute(update(WorkflowNode), times)
 
 
-def _touch(session: Session, step: StepResult) -> None:
-    succeeded = step.status is StepStatus.SUCCESS
-    times = {"last_run_at": step.finished_at, "last_success_at" if succeeded else "last_failure_at": step.finished_at}
-    session.execute(update(WorkflowNode).where(WorkflowNode.id == step.node_id).values(times))
+def _step_row(attempt_id: int, position: int, step: StepResult, nodes: dict[int, Any]) -> dict[str, Any]:
+    known = step.node_id in nodes
+    return {
+        "attempt_id": attempt_id, "position": position, "node_id": step.node_id if known else None,
+        "node_key": nodes[step.node_id].key if known else "?", "status": step.status, "skip_reason": step.skip_reason,
+        "started_at": step.started_at, "pdus": step.pdus, "timeouts": step.timeouts, "rows": step.rows,
+        "duration_ms": life.milliseconds(step.started_at, step.finished_at) if step.finished_at else None,
+        "error_kind": step.error_kind, "error_message": step.error_message[:500],
+    }  # fmt: skip
 
 
 def fail_internal(execution_id: int, token: int, message: str, now: datetime) -> None:
@@ -171,12 +175,23 @@ def give_up_lease(execution_id: int, token: int, message: str, now: datetime, *,
     """The holder noticed that its lease is gone, or was asked to stop. Returns what is to be pushed again."""
     with transaction() as session:
         execution = life.lock_running(session, execution_id, token)
-        if aborted:
-            life.close_attempt(session, execution, AttemptStatus.INTERRUPTED, now, ErrorKind.ABORTED, message)
-            life.end(session, execution, ExecutionStatus.INTERRUPTED, now, ErrorKind.ABORTED, message)
-            decisions.about(session, execution, EventType.EXECUTION_ABORTED, message, now)
-            return []
-        life.lose(session, execution, now, ErrorKind.LEASE_LOST, message)
+        if not aborted:
+            life.lose(session, execution, now, ErrorKind.LEASE_LOST, message)
+            return _pending_tickets(session, [execution])
+        life.close_attempt(session, execution, AttemptStatus.INTERRUPTED, now, ErrorKind.ABORTED, message)
+        if execution.cancelled_by:
+            life.cancel(session, execution, now)
+        else:
+            life.end(session, execution, ExecutionStatus.INTERRUPTED, now, ErrorKind.ABORTED, "its OLT was disabled")
+            decisions.about(session, execution, EventType.EXECUTION_ABORTED, "its OLT was disabled", now)
+        return []
+
+
+def hand_over(execution_id: int, token: int, message: str, now: datetime) -> list[Ticket]:
+    """The holder's poller was told to stop and the composite took too long. Returns what is to be pushed again."""
+    with transaction() as session:
+        execution = life.lock_running(session, execution_id, token)
+        life.hand_over(session, execution, now, message)
         return _pending_tickets(session, [execution])
 
 
@@ -194,60 +209,16 @@ def lost(execution_ids_and_tokens: list[tuple[int, int]], message: str, now: dat
         return _pending_tickets(session, lost_ones)
 
 
+def never_started(execution_id: int) -> list[Ticket]:
+    """What was claimed by a poller that died before it could start it. Empty when it is not PENDING (any more)."""
+    with transaction() as session:
+        execution = session.get(Execution, execution_id)
+        return _pending_tickets(session, [execution]) if execution is not None else []
+
+
 def _pending_tickets(session: Session, executions: list[Execution]) -> list[Ticket]:
     now_pending = [e for e in executions if e.status is ExecutionStatus.PENDING]
     return tickets_for(session, now_pending)
-
-
-def run_now(node_id: int, actor: str, now: datetime) -> tuple[int, bool]:
-    """Ask for one run of a master's composite now: first in its OLT, outside its quota, its clock unchanged.
-
-    Returns (execution id, created). While one of the node is PENDING or RUNNING that one is returned.
-    NotFound, or Invalid when the OLT is disabled or the node is chained.
-    """
-    try:
-        with transaction() as session:
-            node = _runnable(session, node_id)
-            active = _active_of(session, node_id)
-            if active is not None:
-                return active.id, False
-            execution = _manual(node, actor, now)
-            session.add(execution)
-            session.flush()
-            audit.record(session, actor=actor, action="node.run_now", subject=node, changes=None, now=now)
-            tickets = tickets_for(session, [execution])
-    except IntegrityError:  # the tick or a second click was faster
-        with transaction() as session:
-            active = _active_of(session, node_id)
-            if active is None:
-                raise
-            return active.id, False
-    push(tickets)
-    return tickets[0].execution_id, True
-
-
-def _runnable(session: Session, node_id: int) -> WorkflowNode:
-    node = session.get(WorkflowNode, node_id)
-    if node is None:
-        raise NotFound("the node does not exist any more")
-    olt = node.workflow.olt
-    if node.master_id is not None:
-        raise Invalid({"": "a chained node runs after its master: run the master instead"})
-    if not olt.enabled or olt.deleted_at is not None:
-        raise Invalid({"": f"{olt.name} is disabled: enable it first"})
-    return node
-
-
-def _active_of(session: Session, node_id: int) -> Execution | None:
-    return session.scalar(select(Execution).where(Execution.node_id == node_id, Execution.status.in_(ACTIVE)))
-
-
-def _manual(node: WorkflowNode, actor: str, now: datetime) -> Execution:
-    olt: Olt = node.workflow.olt
-    return Execution(
-        node_id=node.id, node_name=node.name, olt_id=olt.id, device_key=olt.device_key, trigger=Trigger.MANUAL,
-        requested_by=actor, priority=node.priority, scheduled_for=now, queued_at=now,
-    )  # fmt: skip
 
 
 def push(tickets: list[Ticket]) -> bool:
@@ -260,19 +231,8 @@ def push(tickets: list[Ticket]) -> bool:
 
 
 def abort_pending(session: Session, node_ids: list[int], now: datetime, why: str = "its node was disabled") -> None:
-    """INTERRUPT what waits of these nodes, in the caller's transaction. The database guard refuses it to a poller.
-
-    The rows are locked: one that a poller is starting at this moment is either not PENDING any more when we get
-    it, or not startable when the poller gets it. A RUNNING one is never overwritten.
-    """
-    waiting = session.scalars(
-        select(Execution)
-        .where(Execution.node_id.in_(node_ids), Execution.status == ExecutionStatus.PENDING)
-        .with_for_update(of=Execution)
-    ).all()
-    for execution in waiting:
-        life.end(session, execution, ExecutionStatus.INTERRUPTED, now, ErrorKind.ABORTED, why)
-        decisions.about(session, execution, EventType.EXECUTION_ABORTED, why, now)
+    """See waiting.end_of_nodes."""
+    waiting.end_of_nodes(session, node_ids, now, why)
 
 
 def stop_running(olt_ids: list[int]) -> None:

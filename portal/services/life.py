@@ -4,7 +4,7 @@ from datetime import datetime, timedelta
 
 from flask import current_app
 from sqlalchemy import update
-from sqlalchemy.orm import Session
+from sqlalchemy.orm import Session, joinedload
 
 from portal.domain import schedule
 from portal.domain.statuses import (
@@ -13,11 +13,10 @@ from portal.domain.statuses import (
     ErrorKind,
     EventType,
     ExecutionStatus,
-    OltState,
     PollerStatus,
     Trigger,
 )
-from portal.models import Execution, ExecutionAttempt, Olt, Poller, WorkflowNode
+from portal.models import Execution, ExecutionAttempt, Poller, WorkflowNode
 from portal.services import decisions
 
 MAX_LOSSES = 3  # a composite whose worker was lost so often is parked (design §5.9)
@@ -36,20 +35,18 @@ def begin(
     session: Session, execution: Execution, token: int, worker: str, now: datetime, lease_expires_at: datetime
 ) -> ExecutionAttempt:
     """PENDING → RUNNING under `token`. The flush raises IntegrityError when the device already runs something."""
+    delay = execution.delay_ms if execution.delay_ms is not None else schedule.delay_ms(execution.scheduled_for, now)
     changed = session.execute(
         update(Execution)
         .where(Execution.id == execution.id, Execution.status == ExecutionStatus.PENDING)
         .values(
-            status=ExecutionStatus.RUNNING, token=token, worker=worker, attempt=Execution.attempt + 1,
-            started_at=now, not_before=None, lease_expires_at=lease_expires_at, device_key=execution.device_key,
-            delay_ms=execution.delay_ms if execution.delay_ms is not None
-            else schedule.delay_ms(execution.scheduled_for, now),
+            status=ExecutionStatus.RUNNING, token=token, worker=worker, attempt=execution.attempt + 1, started_at=now,
+            not_before=None, lease_expires_at=lease_expires_at, device_key=execution.olt.device_key, delay_ms=delay,
         ),
-        execution_options={"synchronize_session": False},
+        execution_options={"synchronize_session": "evaluate"},
     )  # fmt: skip
     if changed.rowcount != 1:  # type: ignore[attr-defined]
         raise StaleToken(f"execution {execution.id} is not pending")
-    session.refresh(execution)
     attempt = ExecutionAttempt(
         execution_id=execution.id, number=execution.attempt, worker=worker, token=token, started_at=now
     )
@@ -70,7 +67,10 @@ def lock_running(session: Session, execution_id: int, token: int) -> Execution:
     )  # fmt: skip
     if locked.rowcount != 1:  # type: ignore[attr-defined]
         raise StaleToken(f"execution {execution_id} no longer belongs to token {token}")
-    execution = session.get(Execution, execution_id, populate_existing=True)
+    execution = session.get(
+        Execution, execution_id, populate_existing=True,
+        options=[joinedload(Execution.node), joinedload(Execution.olt)],
+    )  # fmt: skip
     assert execution is not None  # noqa: S101  (just updated)
     return execution
 
@@ -82,30 +82,36 @@ def close_attempt(
     now: datetime,
     kind: ErrorKind | None = None,
     message: str = "",
-) -> ExecutionAttempt | None:
-    """End the running try, free its poller's row. Returns the attempt (None when it never started)."""
-    attempt = session.query(ExecutionAttempt).filter_by(
-        execution_id=execution.id, number=execution.attempt, status=AttemptStatus.RUNNING
-    ).one_or_none()  # fmt: skip
-    if attempt is not None:
-        attempt.status, attempt.finished_at = status, now
-        attempt.duration_ms = milliseconds(attempt.started_at, now)
-        attempt.error_kind, attempt.error_message = kind, message[:500]
-        _free_poller(session, execution, attempt, now)
-    return attempt
+) -> int | None:
+    """End the running try, free its poller's row. Returns the attempt's id (None when it never started)."""
+    took = milliseconds(execution.started_at, now)
+    attempt_id = session.scalar(
+        update(ExecutionAttempt)
+        .where(
+            ExecutionAttempt.execution_id == execution.id, ExecutionAttempt.number == execution.attempt,
+            ExecutionAttempt.status == AttemptStatus.RUNNING,
+        )
+        .values(status=status, finished_at=now, duration_ms=took, error_kind=kind, error_message=message[:500])
+        .returning(ExecutionAttempt.id),
+        execution_options={"synchronize_session": False},
+    )  # fmt: skip
+    if attempt_id is not None:
+        _free_poller(session, execution, took or 0, now, succeeded=status is AttemptStatus.SUCCESS)
+    return attempt_id
 
 
-def _free_poller(session: Session, execution: Execution, attempt: ExecutionAttempt, now: datetime) -> None:
-    late = execution.attempt == 1 and schedule.is_delayed(execution.scheduled_for, attempt.started_at)
+def _free_poller(session: Session, execution: Execution, took_ms: int, now: datetime, *, succeeded: bool) -> None:
+    started = execution.started_at or now
+    late = execution.attempt == 1 and schedule.is_delayed(execution.scheduled_for, started)
     session.execute(
         update(Poller)
-        .where(Poller.worker == attempt.worker, Poller.current_execution_id == execution.id)
+        .where(Poller.worker == execution.worker, Poller.current_execution_id == execution.id)
         .values(
             status=PollerStatus.FREE, current_node_id=None, current_olt_id=None, current_execution_id=None,
-            busy_since=None, busy_time=Poller.busy_time + (attempt.duration_ms or 0) / 1000, seen_at=now,
-            tasks_completed=Poller.tasks_completed + int(attempt.status is AttemptStatus.SUCCESS),
-            tasks_delayed=Poller.tasks_delayed + int(late),
-        )
+            busy_since=None, busy_time=Poller.busy_time + took_ms / 1000, seen_at=now,
+            tasks_completed=Poller.tasks_completed + int(succeeded), tasks_delayed=Poller.tasks_delayed + int(late),
+        ),
+        execution_options={"synchronize_session": False},
     )  # fmt: skip
 
 
@@ -124,14 +130,12 @@ def end(
     execution.duration_ms = milliseconds(execution.started_at, now)
     execution.error_kind, execution.error_message = kind, message[:500]
     execution.not_before = execution.lease_expires_at = None
-    node = session.get(WorkflowNode, execution.node_id) if execution.node_id is not None else None
-    if node is not None:
-        _touch_node(node, execution, now)
+    if execution.node is not None:
+        _wind(execution.node, execution, now)
 
 
-def _touch_node(node: WorkflowNode, execution: Execution, now: datetime) -> None:
-    if execution.attempt:
-        node.last_run_at = now
+def _wind(node: WorkflowNode, execution: Execution, now: datetime) -> None:
+    """With NEXTCHECK_MODE=from_end the clock of a node stands still while it runs, and goes on from the end."""
     from_end = current_app.config["NEXTCHECK_MODE"] == "from_end"
     if from_end and execution.trigger is Trigger.SCHEDULE and node.next_run_at is None and node.interval_seconds:
         node.next_run_at = schedule.after_enabling(now, node.interval_seconds)
@@ -153,7 +157,9 @@ def lose(session: Session, execution: Execution, now: datetime, kind: ErrorKind,
     execution.losses += 1
     facts = {"worker": worker, "attempt": execution.attempt, "losses": execution.losses}
     decisions.about(session, execution, EventType.WORKER_LOST, message, now, level="WARNING", details=facts)
-    if execution.losses >= MAX_LOSSES:
+    if execution.cancelled_by:
+        cancel(session, execution, now)
+    elif execution.losses >= MAX_LOSSES:
         end(session, execution, ExecutionStatus.FAILED, now, ErrorKind.POISON,
             f"given up after {execution.losses} lost workers; last: {message}")  # fmt: skip
         decisions.about(session, execution, EventType.POISONED, execution.error_message, now, level="ERROR")
@@ -161,15 +167,15 @@ def lose(session: Session, execution: Execution, now: datetime, kind: ErrorKind,
         again(execution, now, timedelta())
 
 
-def note_olt(session: Session, olt_id: int, now: datetime, *, answered: bool, message: str = "") -> None:
-    """What a finished try says of the OLT itself. Three silent tries in a row: unreachable."""
-    olt = session.get(Olt, olt_id)
-    if olt is None:
-        return
-    olt.consecutive_failures = 0 if answered else olt.consecutive_failures + 1
-    state = OltState.UP if answered else OltState.UNREACHABLE if olt.consecutive_failures >= 3 else olt.state
-    if state is not olt.state:
-        decisions.record(session, EventType.OLT_STATE_CHANGED, f"{olt.name}: {olt.state} → {state}", now,
-                         olt_id=olt.id, level="INFO" if answered else "WARNING",
-                         details={"before": olt.state, "after": state, "cause": message})  # fmt: skip
-        olt.state, olt.state_since = state, now
+def hand_over(session: Session, execution: Execution, now: datetime, message: str) -> None:
+    """The poller was told to stop: the try is INTERRUPTED, the execution runs again at once. No loss: nothing broke."""
+    close_attempt(session, execution, AttemptStatus.INTERRUPTED, now, ErrorKind.SHUTDOWN, message)
+    decisions.about(session, execution, EventType.REQUEUED, message, now, details={"attempt": execution.attempt})
+    again(execution, now, timedelta())
+
+
+def cancel(session: Session, execution: Execution, now: datetime) -> None:
+    """INTERRUPTED on the wish of `cancelled_by`, logged."""
+    why = f"cancelled by {execution.cancelled_by}"
+    end(session, execution, ExecutionStatus.INTERRUPTED, now, ErrorKind.ABORTED, why)
+    decisions.about(session, execution, EventType.EXECUTION_ABORTED, why, now)

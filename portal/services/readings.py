@@ -30,11 +30,16 @@ class _Known:
     columns: dict[str, Any]
 
 
-def store(session: Session, execution: Execution, result: CompositeResult, now: datetime) -> dict[str, int]:
-    """Write all columns of all steps; returns counts: onus_seen, onus_new, onus_gone, ports, values."""
+def store(
+    session: Session, execution: Execution, result: CompositeResult, kinds: Mapping[int, NodeKind], now: datetime
+) -> dict[str, int]:
+    """Write all columns of all steps; returns counts: onus_seen, onus_new, onus_gone, ports, values.
+
+    `kinds`: node id → kind, of the nodes that still exist.
+    """
     counts = {"onus_seen": 0, "onus_new": 0, "onus_gone": 0, "ports": 0, "values": 0}
-    kinds = _kinds(session, result.steps)
     known: dict[str, _Known] | None = None  # read once, and again after a discovery has changed it
+    latest: dict[tuple[int, str], dict[str, Any]] = {}  # one row for (ONU, metric), whichever step read it last
     for step in result.steps:
         at = step.finished_at or now
         for column in step.columns:
@@ -43,17 +48,15 @@ def store(session: Session, execution: Execution, result: CompositeResult, now: 
                 continue
             if known is None:
                 known = _known(session, execution.olt_id)
-            if kinds.get(step.node_id) is NodeKind.DISCOVERY:
-                _discover(session, execution, step, column, known, counts, at)
+            if kinds.get(step.node_id) is NodeKind.DISCOVERY and _discover(
+                session, execution, step, column, known, counts, at
+            ):
                 known = _known(session, execution.olt_id)
-            counts["values"] += _store_values(session, execution, column, known, at)
+            counts["values"] += _take_values(session, execution, column, known, latest, at)
+    if latest:
+        upsert(session, OnuData, list(latest.values()), ("onu_id", "metric"),
+               ("number", "text", "raw", "reason", "collected_at", "execution_id"))  # fmt: skip
     return counts
-
-
-def _kinds(session: Session, steps: Iterable[StepResult]) -> dict[int, NodeKind]:
-    ids = [step.node_id for step in steps]
-    rows = session.execute(select(WorkflowNode.id, WorkflowNode.kind).where(WorkflowNode.id.in_(ids)))
-    return dict(rows.tuples().all())
 
 
 def _known(session: Session, olt_id: int) -> dict[str, _Known]:
@@ -92,8 +95,11 @@ def _store_ports(session: Session, olt_id: int, column: ColumnReadings, at: date
 def _discover(
     session: Session, execution: Execution, step: StepResult, column: ColumnReadings,
     known: Mapping[str, _Known], counts: dict[str, int], at: datetime,
-) -> None:  # fmt: skip
-    """Rows of a discovery column are the ONUs that exist; only a complete walk may take one away."""
+) -> bool:  # fmt: skip
+    """Rows of a discovery column are the ONUs that exist; only a complete walk may take one away.
+
+    True when `known` is no longer what the database holds.
+    """
     seen = {reading.index: reading for reading in column.readings}
     new = [key for key in seen if key not in known]
     rows = [_onu_row(execution.olt_id, column.spec, reading, at) for reading in seen.values()]
@@ -104,9 +110,12 @@ def _discover(
     _presence_events(session, execution, [known[key].id for key in back], Presence.ENABLED, at)
     counts["onus_seen"] += len(seen)
     counts["onus_new"] += len(new)
+    gone = 0
     if column.complete:
         missing = [key for key, onu in known.items() if key not in seen and onu.presence is Presence.ENABLED]
-        counts["onus_gone"] += _remove(session, execution, step, known, missing, at)
+        gone = _remove(session, execution, step, known, missing, at)
+        counts["onus_gone"] += gone
+    return bool(new or back or gone)
 
 
 def _onu_row(olt_id: int, spec: ReadingSpec, reading: Reading, at: datetime) -> dict[str, Any]:
@@ -154,27 +163,26 @@ def _presence_events(session: Session, execution: Execution, ids: list[int], now
     )
 
 
-def _store_values(
-    session: Session, execution: Execution, column: ColumnReadings, known: Mapping[str, _Known], at: datetime
-) -> int:
-    """Latest readings of known ONUs; identity columns and state also on the ONU itself."""
-    rows, changes = [], []
+def _take_values(
+    session: Session, execution: Execution, column: ColumnReadings, known: Mapping[str, _Known],
+    latest: dict[tuple[int, str], dict[str, Any]], at: datetime,
+) -> int:  # fmt: skip
+    """Readings of known ONUs go into `latest`; identity columns and state are also written on the ONU itself."""
+    metric, changes, count = column.spec.metric, [], 0
     for reading in column.readings:
         onu = known.get(reading.index)
         if onu is None:
             continue
-        rows.append(_data_row(onu.id, column.spec.metric, reading, execution.id, at))
+        count += 1
+        latest[onu.id, metric] = _data_row(onu.id, metric, reading, execution.id, at)
         changed = _changed(column.spec, reading, onu)
         if changed:
             changes.append({"id": onu.id, **changed, **({"last_state_change": at} if "online" in changed else {})})
             _state_event(session, execution, onu, changed, at)
             onu.columns |= changed
-    if rows:
-        upsert(session, OnuData, rows, ("onu_id", "metric"),
-               ("number", "text", "raw", "reason", "collected_at", "execution_id"))  # fmt: skip
     for same_columns in _grouped(changes):
         session.execute(update(Onu), same_columns)
-    return len(rows)
+    return count
 
 
 def _grouped(changes: list[dict[str, Any]]) -> Iterable[list[dict[str, Any]]]:

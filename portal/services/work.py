@@ -1,11 +1,13 @@
 """From a started execution to the work a poller does: target, steps, known ONUs. Reads only."""
 
-from sqlalchemy import select
-from sqlalchemy.orm import Session
+from collections.abc import Mapping
+
+from sqlalchemy import Select, select
+from sqlalchemy.orm import Session, joinedload
 
 from portal.domain.composite import CompositeWork, ReadingSpec, SnmpTarget, StepWork
 from portal.domain.statuses import NodeKind, Presence
-from portal.models import Credential, Execution, Olt, Onu, WorkflowNode
+from portal.models import Credential, Execution, Oid, Olt, Onu, Workflow, WorkflowNode
 from portal.services import catalogue
 
 
@@ -28,28 +30,48 @@ def target(credential: Credential, address: str, port: int, timeout: float, retr
     )  # fmt: skip
 
 
+def loaded(execution_id: int) -> Select[tuple[Execution]]:
+    """The execution with all that decides whether it may run and what it reads, in one statement."""
+    node = joinedload(Execution.node).joinedload(WorkflowNode.workflow).joinedload(Workflow.template)
+    olt = joinedload(Execution.olt).options(*(joinedload(part) for part in (Olt.credential, Olt.brand, Olt.model)))
+    return select(Execution).options(node, olt).where(Execution.id == execution_id)
+
+
 def compose(session: Session, execution: Execution) -> CompositeWork:
-    """The composite of `execution`, which is RUNNING: the master, then its enabled chained nodes in order."""
-    olt, master = execution.olt, execution.node
-    assert master is not None and execution.token is not None  # noqa: S101  (started executions have both)
-    nodes = [master, *(node for node in master.chained if node.enabled)]
+    """The composite of `execution`, which is RUNNING: the master, then its chained nodes that are active, in order.
+
+    A chained node that somebody asked for runs alone.
+    """
+    olt, node = execution.olt, execution.node
+    assert node is not None and execution.token is not None  # noqa: S101  (started executions have both)
+    nodes = [node, *(chained for chained in node.chained if is_active(chained))]
+    columns = catalogue.find_all(session, olt, {text for one in nodes for text in _texts(one)})
     return CompositeWork(
         execution_id=execution.id,
         token=execution.token,
         olt_id=olt.id,
         target=target_of(olt, olt.credential),
-        steps=tuple(_step(session, olt, node) for node in nodes),
-        onu_keys=_onu_keys(session, olt.id) if any(node.kind is NodeKind.GET for node in nodes) else (),
+        steps=tuple(_step(one, columns) for one in nodes),
+        onu_keys=_onu_keys(session, olt.id) if any(one.kind is NodeKind.GET for one in nodes) else (),
     )
 
 
-def _step(session: Session, olt: Olt, node: WorkflowNode) -> StepWork:
-    specs = tuple(_spec(session, olt, text.strip(), node.key) for text in node.oid.split(","))
+def is_active(node: WorkflowNode) -> bool:
+    """True when the node, its workflow and the template it came from are all enabled; its OLT is not asked here."""
+    template = node.workflow.template if node.template_node_id is not None else None
+    return node.enabled and node.workflow.enabled and (template is None or template.enabled)
+
+
+def _texts(node: WorkflowNode) -> list[str]:
+    return [text.strip() for text in node.oid.split(",")]
+
+
+def _step(node: WorkflowNode, columns: Mapping[str, Oid | None]) -> StepWork:
+    specs = tuple(_spec(columns[text], text, node.key) for text in _texts(node))
     return StepWork(node.id, node.key, node.kind, specs, float(node.time_limit), node.stop_on_failure)
 
 
-def _spec(session: Session, olt: Olt, text: str, node_key: str) -> ReadingSpec:
-    row = catalogue.resolve(session, olt, text)
+def _spec(row: Oid | None, text: str, node_key: str) -> ReadingSpec:
     return catalogue.reading_spec(row, text, row.name if row is not None else node_key)
 
 

@@ -5,9 +5,10 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 from redis import Redis
+from rq.suspension import resume, suspend
 
 from jobs import claim as claims
-from jobs.claim import Aborted, Lease, LeaseLost
+from jobs.claim import Aborted, Lease, LeaseLost, Stopped
 from portal import queueing
 from portal.queueing import Ticket
 from tests.support.redis_server import RedisServer, redis_server
@@ -33,8 +34,10 @@ def ticket(execution: int, olt: int, *, priority: int = 40, at: datetime = TEN, 
     return Ticket(execution, 1, olt, priority, at, more.pop("overdue_at", at + timedelta(days=365)), **more)  # type: ignore[arg-type]
 
 
-def claim(redis: Redis, owner: str, ttl: float = 15.0, quarantine: float = 0.0) -> claims.Claim | None:
-    return claims.claim(redis, owner, ttl, quarantine)
+def claim(
+    redis: Redis, owner: str, ttl: float = 15.0, quarantine: float = 0.0, site: str | None = None
+) -> claims.Claim | None:
+    return claims.claim(redis, owner, ttl, quarantine, site)
 
 
 def claimed_execution(mine: claims.Claim | None) -> int:
@@ -113,7 +116,7 @@ def test_a_release_by_an_old_token_does_not_free_the_new_holder(redis: Redis) ->
     old = claim(redis, "alice")
     assert old is not None
     redis.delete("lock:snmp:host:1")  # as when it ran out
-    queueing.mark_ready([1])
+    queueing.mark_ready([(1, "")])
     new = claim(redis, "bob")
     assert new is not None
     assert not claims.release(redis, old)
@@ -176,3 +179,83 @@ def test_a_job_that_names_a_foreign_function_is_refused_before_import(redis: Red
     job = queueing.TaskQueue("olt-1", connection=redis).enqueue_call("os.system", args=("true",))
     with pytest.raises(queueing.ForeignTask):
         job.perform()
+
+
+def test_pollers_of_a_site_serve_its_olts_only_and_pollers_without_one_serve_all(redis: Redis) -> None:
+    queueing.push([ticket(1, 7, site="lima"), ticket(2, 8, site="cusco"), ticket(3, 9)])
+    assert claimed_execution(claim(redis, "alice", site="cusco")) == 2
+    assert claim(redis, "bob", site="cusco") is None
+    assert claimed_execution(claim(redis, "carol", site="")) == 3
+    assert claim(redis, "dora", site="") is None
+    assert claimed_execution(claim(redis, "erin")) == 1
+
+
+def test_between_sites_the_larger_delay_still_goes_first(redis: Redis) -> None:
+    queueing.push([ticket(1, 7, site="lima", at=TEN + timedelta(seconds=9)), ticket(2, 8, site="cusco")])
+    assert claimed_execution(claim(redis, "alice")) == 2
+
+
+def test_an_olt_that_moves_to_another_site_is_served_from_there(redis: Redis) -> None:
+    queueing.push([ticket(1, 7, site="lima")])
+    queueing.mark_ready([(7, "cusco")])
+    assert claim(redis, "alice", site="lima") is None
+    assert claimed_execution(claim(redis, "bob", site="cusco")) == 1
+
+
+def test_a_release_puts_the_olt_back_among_those_of_its_site(redis: Redis) -> None:
+    queueing.push([ticket(1, 7, site="lima"), ticket(2, 7, site="lima")])
+    mine = claim(redis, "alice")
+    assert mine is not None and claims.release(redis, mine)
+    assert claim(redis, "bob", site="cusco") is None
+    assert claimed_execution(claim(redis, "carol", site="lima")) == 2
+
+
+def test_nothing_is_claimed_while_rq_is_suspended(redis: Redis) -> None:
+    queueing.push([ticket(1, 7)])
+    suspend(redis)
+    assert claim(redis, "alice") is None
+    resume(redis)
+    assert claimed_execution(claim(redis, "alice")) == 1
+
+
+def test_a_stop_request_by_an_old_token_stops_nobody(redis: Redis) -> None:
+    queueing.push([ticket(1, 7)])
+    mine = claim(redis, "alice")
+    assert mine is not None
+    assert not queueing.ask_to_stop_token(7, mine.token - 1)
+    Lease(redis, mine, ttl=15).checkpoint()
+    assert queueing.ask_to_stop_token(7, mine.token)
+    with pytest.raises(Aborted):
+        Lease(redis, mine, ttl=15).checkpoint()
+
+
+def test_a_poller_that_was_told_to_stop_has_its_grace_and_then_ends(redis: Redis, stop_sign: claims.StopSign) -> None:
+    queueing.push([ticket(1, 7)])
+    mine = claim(redis, "alice")
+    assert mine is not None
+    clock = iter((0.0, 100.0, 129.0, 129.1, 131.0))
+    lease = Lease(redis, mine, ttl=15, grace=30, monotonic=lambda: next(clock))
+    lease.checkpoint()
+    stop_sign.shown_at = 100.0
+    lease.checkpoint()
+    with pytest.raises(Stopped):
+        lease.checkpoint()
+        lease.checkpoint()
+
+
+@pytest.fixture
+def stop_sign(monkeypatch: pytest.MonkeyPatch) -> claims.StopSign:
+    sign = claims.StopSign()
+    monkeypatch.setattr(claims, "stop_sign", sign)
+    return sign
+
+
+def test_only_redis_own_word_says_that_a_lease_is_gone(redis: Redis) -> None:
+    queueing.push([ticket(1, 7)])
+    mine = claim(redis, "alice")
+    assert mine is not None
+    lease = Lease(redis, mine, ttl=15)
+    assert not lease.is_gone()
+    redis.delete("lock:snmp:host:7")
+    assert lease.is_gone()
+    assert not Lease(queueing.connect("unix:///nowhere"), mine, ttl=15).is_gone()

@@ -15,8 +15,8 @@ from sqlalchemy import select
 from jobs.snmp.simulator.farm import Farm, start_farm
 from portal.domain.statuses import AttemptStatus, ErrorKind, ExecutionStatus
 from portal.extensions import db
-from portal.models import ExecutionAttempt, ExecutionStep, Poller, Probe
-from portal.services import executions, olts, probes
+from portal.models import ExecutionAttempt, ExecutionStep, Poller, Pool, Probe
+from portal.services import olts, pool, probes, run_requests
 from tests.support.live import ACTOR, Live
 
 SUCCESS, FAILED, RUNNING = ExecutionStatus.SUCCESS, ExecutionStatus.FAILED, ExecutionStatus.RUNNING
@@ -71,7 +71,7 @@ def test_rq_info_lists_the_pollers_and_a_queue_per_olt_with_work(live: Live, two
     Redis.from_url(live.stack.redis.url).flushall()
     live.stack.wait_until(lambda: rq_info(live).count("poller-") == 2, "pollers again, after Redis lost them")
     live.stack.stop("pollers")
-    executions.run_now(live.node(olt, "discovery", "huawei.onu_state", "discovery"), ACTOR, live.now)
+    run_requests.run_now(live.node(olt, "discovery", "huawei.onu_state", "discovery"), ACTOR, live.now)
     assert f"olt-{olt}-high" in rq_info(live)
 
 
@@ -174,11 +174,30 @@ def test_a_warm_shutdown_lets_the_composite_end(live: Live, slow_olt: Farm) -> N
 
 
 @pytest.mark.fault
+def test_a_composite_that_outlasts_a_warm_shutdown_is_handed_over_and_counts_no_loss(
+    live: Live, slow_olt: Farm
+) -> None:
+    olt = a_running_composite(live, slow_olt)
+    live.stack.environment["STOP_SECONDS"] = "0"
+    live.stack.stop("pollers")
+    live.stack.start("pollers")  # this one has no patience
+    run_requests.run_now(1, ACTOR, live.now)
+    live.wait_for(RUNNING, olt)
+    live.stack.stop("pollers", signal.SIGTERM)
+    last = live.executions(olt)[-1]
+    assert (last.status, last.losses) == (ExecutionStatus.PENDING, 0)
+    assert attempts()[-1] is AttemptStatus.INTERRUPTED
+    live.stack.environment["STOP_SECONDS"] = "30"
+    live.stack.start("pollers")
+    live.wait_for(SUCCESS, olt, count=2)
+
+
+@pytest.mark.fault
 def test_a_redis_that_lost_everything_is_filled_again(live: Live, two_olts: Farm) -> None:
     olt = live.olt("OLT-LIMA", two_olts.ports[0])
     live.node(olt, "discovery", "huawei.onu_state", "discovery")
     start(live, "pollers", "maintenance")
-    execution, _ = executions.run_now(1, ACTOR, live.now)
+    execution, _ = run_requests.run_now(1, ACTOR, live.now)
     Redis.from_url(live.stack.redis.url).flushall()
     start(live, "scheduler")
     live.wait_for(SUCCESS, olt)
@@ -255,3 +274,66 @@ def test_a_connection_test_of_a_silent_address_says_what_to_check(live: Live) ->
     live.stack.wait_until(lambda: answered(probe), "an answer")
     found = db.session.get(Probe, probe)
     assert found is not None and found.status.value == "FAILED" and "community" in found.error_message
+
+
+def numbers(live: Live) -> list[int]:
+    db.session.rollback()
+    return sorted(db.session.scalars(select(Poller.poller_id)))
+
+
+def test_a_pool_follows_its_size_while_it_runs_and_breaks_nothing_off(live: Live, slow_olt: Farm) -> None:
+    a_running_composite(live, slow_olt)
+    before = {row.worker for row in db.session.scalars(select(Poller))}
+    name = db.session.scalars(select(Pool.name)).one()
+    pool.scale(name, 4, ACTOR, live.now)
+    live.stack.wait_until(lambda: numbers(live) == [1, 2, 3, 4], "4 pollers")
+    assert before <= {row.worker for row in db.session.scalars(select(Poller))}
+    pool.scale(name, 1, ACTOR, live.now)
+    live.stack.wait_until(lambda: numbers(live) == [1], "1 poller")
+    live.wait_for(SUCCESS)
+    assert attempts_of(live) == [AttemptStatus.SUCCESS]
+
+
+def test_a_poller_is_replaced_under_its_number_without_touching_the_rest(live: Live, two_olts: Farm) -> None:
+    start(live, "pollers")
+    live.stack.wait_until(lambda: numbers(live) == [1, 2], "2 pollers")
+    first, second = db.session.scalars(select(Poller).order_by(Poller.poller_id))
+    old, other = first.worker, second.worker
+    pool.request_restart(first.id, ACTOR, live.now)
+
+    def workers() -> list[str]:
+        db.session.rollback()
+        return list(db.session.scalars(select(Poller.worker).order_by(Poller.poller_id)))
+
+    live.stack.wait_until(lambda: workers()[0] != old, "a fresh poller 1")
+    assert workers()[1] == other
+
+
+def test_the_same_pool_is_not_started_twice(live: Live, two_olts: Farm) -> None:
+    start(live, "pollers")
+    live.stack.wait_until(lambda: numbers(live) == [1, 2], "2 pollers")
+    second = live.stack.start("second", "work")
+    assert second.wait(30) != 0
+    assert "is running already" in live.stack.log("second")
+    assert numbers(live) == [1, 2]
+
+
+def test_a_cancelled_run_stops_before_its_next_pdu(live: Live, slow_olt: Farm) -> None:
+    a_running_composite(live, slow_olt)
+    running = live.executions()[0]
+    assert run_requests.cancel(running.id, ACTOR, live.now) is RUNNING
+    live.wait_for(ExecutionStatus.INTERRUPTED)
+    assert ACTOR in live.executions()[0].error_message
+
+
+def test_pollers_of_a_site_leave_the_olts_of_others_alone(live: Live, two_olts: Farm) -> None:
+    lima = live.olt("OLT-LIMA", two_olts.ports[0], site="lima")
+    cusco = live.olt("OLT-CUSCO", two_olts.ports[1], "zte", site="cusco")
+    asked = [
+        run_requests.run_now(live.node(olt, "discovery", f"{brand}.onu_state", "discovery"), ACTOR, live.now)[0]
+        for olt, brand in ((lima, "huawei"), (cusco, "zte"))
+    ]
+    live.stack.start("pollers", "work", "--site", "cusco")
+    live.wait_for(SUCCESS)
+    statuses = {one.id: one.status for one in live.executions()}
+    assert statuses == {asked[0]: ExecutionStatus.PENDING, asked[1]: SUCCESS}

@@ -12,7 +12,7 @@ from portal.domain.readings import Reading
 from portal.domain.statuses import EventType, Presence, StepStatus
 from portal.extensions import db
 from portal.models import CoordinatorLog, Execution, Onu, OnuData, OnuEvent, PonPort
-from portal.services import executions
+from portal.services import executions, run_requests
 from tests.support.builders import ACTOR, make_chained, make_node, make_olt
 
 PORT = 4194312448  # GPON 0/1/1
@@ -43,7 +43,7 @@ class Discovery:
 
     def run(self, readings: tuple[Reading, ...], *, complete: bool = True) -> dict[str, int]:
         self.now += timedelta(minutes=15)
-        execution_id, _ = executions.run_now(self.node.id, ACTOR, self.now)
+        execution_id, _ = run_requests.run_now(self.node.id, ACTOR, self.now)
         work = executions.start(execution_id, 1, "poller-1", self.now, self.now)
         assert work is not None
         status = StepStatus.SUCCESS if complete else StepStatus.FAILED
@@ -134,7 +134,7 @@ def test_an_index_that_no_formula_fits_is_kept_with_its_raw_key(discovery: Disco
 
 def test_a_table_walk_lists_the_ports(session: Session, now: datetime) -> None:
     node = make_node(make_olt(), "ports", kind="table", oid="huawei.onu_state")
-    execution_id, _ = executions.run_now(node.id, ACTOR, now)
+    execution_id, _ = run_requests.run_now(node.id, ACTOR, now)
     work = executions.start(execution_id, 1, "poller-1", now, now)
     assert work is not None
     column = ColumnReadings(work.steps[0].specs[0], (Reading(str(PORT), "GPON 0/1/1", "GPON 0/1/1"),), True)
@@ -151,7 +151,7 @@ def test_the_known_onus_are_read_once_and_again_after_the_discovery_whatever_the
     master = make_node(olt)
     for key in ("a", "b", "c"):
         make_chained(master, key)
-    execution_id, _ = executions.run_now(master.id, ACTOR, now)
+    execution_id, _ = run_requests.run_now(master.id, ACTOR, now)
     work = executions.start(execution_id, 1, "poller-1", now, now)
     assert work is not None
     steps = tuple(

@@ -18,6 +18,10 @@ def oid(session: Session, name: str) -> Oid:
     return session.scalars(select(Oid).where(Oid.name == name).order_by(Oid.id)).first()  # type: ignore[return-value]
 
 
+def resolve(session: Session, olt: Olt, text: str) -> Oid | None:
+    return catalogue.find_all(session, olt, {text})[text]
+
+
 def test_a_second_sync_changes_nothing_and_leaves_no_audit_row(session: Session, now: datetime) -> None:
     first = catalogue.sync(CATALOGUE, now)
     second = catalogue.sync(CATALOGUE, now)
@@ -67,19 +71,19 @@ def test_a_brand_that_vanished_stays_without_its_rows(session: Session, now: dat
 
 def test_a_key_is_looked_up_by_model_then_brand_then_generic(session: Session, now: datetime) -> None:
     c320, c600 = make_zte(), make_zte("OLT-PUNO", model="C600")
-    found = {olt.name: catalogue.resolve(session, olt, "zte.onu_state") for olt in (c320, c600)}
+    found = {olt.name: resolve(session, olt, "zte.onu_state") for olt in (c320, c600)}
     assert found["OLT-CUSCO"].models == ["C320"]  # type: ignore[union-attr]
     assert found["OLT-PUNO"].models == ["C600"]  # type: ignore[union-attr]
-    assert catalogue.resolve(session, c320, "zte.onu_rx_power").oid.startswith("1.3.6.1.4.1.3902.1012")  # type: ignore[union-attr]
-    assert catalogue.resolve(session, c320, "zte.sysuptime").key == "generic.sysuptime"  # type: ignore[union-attr]
-    assert catalogue.resolve(session, c320, "generic.sysuptime") is not None
-    assert catalogue.resolve(session, c320, "huawei.onu_state") is None
-    assert catalogue.resolve(session, c320, "zte.nothing") is None
+    assert resolve(session, c320, "zte.onu_rx_power").oid.startswith("1.3.6.1.4.1.3902.1012")  # type: ignore[union-attr]
+    assert resolve(session, c320, "zte.sysuptime").key == "generic.sysuptime"  # type: ignore[union-attr]
+    assert resolve(session, c320, "generic.sysuptime") is not None
+    assert resolve(session, c320, "huawei.onu_state") is None
+    assert resolve(session, c320, "zte.nothing") is None
 
 
 def test_without_a_model_a_family_is_not_guessed(session: Session, now: datetime) -> None:
     olt = make_zte(model="")
-    assert catalogue.resolve(session, olt, "zte.onu_state") is None
+    assert resolve(session, olt, "zte.onu_state") is None
     text = catalogue.load_lookup(session, ["zte"]).explain("zte", "", "zte.onu_state")
     assert "set the OLT's model to one of C320, C600" in text
 
@@ -87,19 +91,19 @@ def test_without_a_model_a_family_is_not_guessed(session: Session, now: datetime
 def test_a_dotted_oid_is_recognised_in_its_own_brand_only(session: Session, now: datetime) -> None:
     huawei, zte = make_olt(), make_zte()
     dotted = "1.3.6.1.4.1.2011.6.128.1.1.2.51.1.4"
-    assert catalogue.resolve(session, huawei, dotted).name == "onu_rx_power"  # type: ignore[union-attr]
-    assert catalogue.resolve(session, zte, dotted) is None
+    assert resolve(session, huawei, dotted).name == "onu_rx_power"  # type: ignore[union-attr]
+    assert resolve(session, zte, dotted) is None
 
 
 def test_a_reading_spec_holds_all_that_decoding_needs(session: Session, now: datetime) -> None:
     huawei, zte = make_olt(), make_zte()
-    row = catalogue.resolve(session, huawei, "huawei.onu_state")
+    row = resolve(session, huawei, "huawei.onu_state")
     state = catalogue.reading_spec(row, "huawei.onu_state", "onu_state")
     assert state.value.type is ValueType.STATE
     assert (state.value.states[1].label, state.value.states[2].online) == ("online", False)
     assert state.formula is not None
     assert state.formula.decode("4194312448.2") is not None
-    row = catalogue.resolve(session, zte, "zte.onu_rx_power")
+    row = resolve(session, zte, "zte.onu_rx_power")
     power = catalogue.reading_spec(row, "zte.onu_rx_power", "onu_rx_power")
     assert (power.value.scale, power.value.offset, power.index_suffix, power.scalar) == (0.002, -30.0, ".1", False)
 

@@ -47,7 +47,7 @@ GET_NAME = step(NodeKind.GET, NAME, node_id=3)
 
 
 def run(session, *steps: StepWork, keys=(), checkpoint=lambda: None, monotonic=lambda: 0.0) -> CompositeResult:
-    target = SnmpTarget("192.0.2.7", 161, "2c", community=SECRET)
+    target = SnmpTarget("192.0.2.7", 161, "2c", community=SECRET, retries=0)
     opened = session if callable(session) else fake_factory(session)
     ticks = iter(range(1000))
     work = CompositeWork(1, 1, 1, target, steps, onu_keys=keys)

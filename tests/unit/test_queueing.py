@@ -65,7 +65,7 @@ def test_a_push_leaves_a_json_job_that_holds_one_id(redis: Redis) -> None:
 
 def test_a_push_marks_the_olt_ready_and_rings_the_bell(redis: Redis) -> None:
     queueing.push([ticket(7)])
-    assert redis.zrange(queueing.READY, 0, -1) == [b"12"]
+    assert redis.zrange("facho:ready:", 0, -1) == [b"12"]
     assert redis.llen(queueing.BELL) == 1
 
 
@@ -84,3 +84,36 @@ def test_what_was_pushed_is_claimed_with_a_lease(redis: Redis) -> None:
 def test_pushing_nothing_writes_nothing(redis: Redis) -> None:
     assert queueing.push([]) == 0
     assert redis.keys() == []
+
+
+def test_pushing_again_leaves_one_job(redis: Redis) -> None:
+    queueing.push([ticket(7)])
+    queueing.push([ticket(7)])
+    assert Queue("olt-12", connection=redis).job_ids == ["execution-7-1"]
+
+
+def test_a_job_that_is_pushed_to_the_front_leaves_its_old_queue(redis: Redis) -> None:
+    queueing.push([ticket(7), ticket(8, priority=90)])
+    queueing.push([ticket(7, manual=True)])
+    assert Queue("olt-12", connection=redis).job_ids == ["execution-8-1"]
+    assert Queue("olt-12-high", connection=redis).job_ids == ["execution-7-1"]
+    mine = claims.claim(redis, "alice", 15, 0)
+    assert mine is not None and mine.job_id == "execution-7-1"
+
+
+def test_a_job_that_is_being_run_is_not_queued_a_second_time(redis: Redis) -> None:
+    queueing.push([ticket(7)])
+    assert claims.claim(redis, "alice", 15, 0) is not None
+    queueing.push([ticket(7)])
+    assert Queue("olt-12", connection=redis).job_ids == []
+
+
+def test_what_is_withdrawn_is_claimed_by_nobody_and_leaves_no_trace(redis: Redis) -> None:
+    queueing.push([ticket(7), ticket(8)])
+    assert queueing.withdraw({"execution-7-1": 12, "execution-8-1": 12, "execution-9-1": 12}) == 2
+    assert claims.claim(redis, "alice", 15, 0) is None
+    assert not redis.keys("rq:*") and not redis.zrange("facho:ready:", 0, -1)
+
+
+def test_a_job_id_names_its_execution() -> None:
+    assert queueing.execution_of(queueing.job_id(4711, 3)) == 4711

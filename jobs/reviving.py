@@ -1,0 +1,126 @@
+"""Asks unreachable OLTs whether they are back, one datagram each; also ends the pauses whose time is over."""
+
+import logging
+import os
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor, wait
+from contextlib import closing, contextmanager
+from dataclasses import replace
+from datetime import UTC, datetime
+
+from jobs import claim as claims
+from jobs.claim import Claim
+from jobs.drivers import open_session
+from jobs.probing import SYSTEM
+from jobs.snmp.discovery import Greeting
+from jobs.snmp.errors import SnmpError
+from jobs.snmp.session import SnmpSession
+from portal import queueing
+from portal.domain.composite import SnmpTarget
+from portal.domain.statuses import ErrorKind
+from portal.services import reachability
+from portal.services.reachability import Suspect
+
+log = logging.getLogger(__name__)
+
+AT_ONCE = 64  # OLTs asked in one round
+LONGEST_WAIT = 3.0  # seconds for an answer
+ROUND_SECONDS = 4.0  # people's connection tests wait in the same queue
+LEASE_SECONDS = 10.0  # more than any answer is waited for
+
+_SILENCE = frozenset({ErrorKind.TIMEOUT, ErrorKind.UNREACHABLE})
+
+Hold = Callable[[int], Claim | None]
+Release = Callable[[Claim], object]
+
+
+def revive() -> None:
+    """Entry function of the periodic job (each 5 s)."""
+    over = reachability.end_pauses(_now())
+    suspects = reachability.suspects(_now(), AT_ONCE)
+    answers = _ask_all(suspects)
+    back = reachability.record_probes(answers, _now())
+    if over or back:
+        log.info("event=revived pauses_over=%d asked=%d back=%d", over, len(answers), back)
+
+
+def _now() -> datetime:
+    return datetime.now(UTC)
+
+
+def _ask_all(suspects: Sequence[Suspect]) -> dict[int, bool]:
+    """OLT id → whether it answered; without those that could not be asked now. Takes no longer than ROUND_SECONDS.
+
+    One that is not done by then (a name server that does not answer) counts as silent, or it would be first again.
+    """
+    if not suspects:
+        return {}
+    redis, owner = queueing.connection(), f"revive-{os.getpid()}"
+
+    def hold(olt_id: int) -> Claim | None:
+        return claims.hold(redis, olt_id, owner, LEASE_SECONDS)
+
+    pool = ThreadPoolExecutor(max_workers=len(suspects))
+    asked = {pool.submit(ask, suspect, hold, lambda mine: claims.release(redis, mine)): suspect.olt_id
+             for suspect in suspects}  # fmt: skip
+    done, late = wait(asked, timeout=ROUND_SECONDS)
+    pool.shutdown(wait=False, cancel_futures=True)
+    outcomes = {asked[future]: _outcome(future) for future in done} | {asked[future]: False for future in late}
+    return {olt_id: answered for olt_id, answered in outcomes.items() if answered is not None}
+
+
+def _outcome(future: Future[bool | None]) -> bool | None:
+    """A fault of ours with one OLT must not cost the others their answer."""
+    try:
+        return future.result()
+    except Exception as error:
+        log.exception("event=probe_failed error=%s", type(error).__name__)
+        return False
+
+
+def ask(suspect: Suspect, hold: Hold, release: Release) -> bool | None:
+    """Send one datagram under the OLT's lease: True when anything comes back. None when it could not be asked now:
+
+    it is held (somebody is talking to it already), or Redis is away and nobody can say.
+    """
+    target = replace(suspect.target, timeout=min(suspect.target.timeout, LONGEST_WAIT), retries=1)
+    try:
+        with _question(target) as answers:  # resolves the name, which may take long: before the lease
+            mine = hold(suspect.olt_id)
+            if mine is None:
+                return None
+            try:
+                return answers()
+            finally:
+                _give_back(mine, release)
+    except (SnmpError, OSError):
+        return False
+    except queueing.RedisError as error:
+        log.warning("event=redis_away olt=%d error=%s", suspect.olt_id, type(error).__name__)
+        return None
+
+
+@contextmanager
+def _question(target: SnmpTarget) -> Iterator[Callable[[], bool]]:
+    """What sends one datagram and tells whether anything came back: sysUpTime, or SNMPv3's own first message."""
+    if target.version == "3":
+        with closing(Greeting(target.address, target.port)) as greeting:
+            yield lambda: greeting.send(target.timeout)
+    else:
+        with closing(open_session(target)) as session:
+            yield lambda: _says_anything(session)
+
+
+def _says_anything(session: SnmpSession) -> bool:
+    try:
+        session.get([SYSTEM["uptime"]])
+    except SnmpError as error:
+        return error.kind not in _SILENCE
+    return True
+
+
+def _give_back(mine: Claim, release: Release) -> None:
+    try:
+        release(mine)
+    except queueing.RedisError as error:  # it runs out by itself
+        log.warning("event=release_failed olt=%d error=%s", mine.olt_id, type(error).__name__)
