@@ -3,7 +3,7 @@
 import time
 from collections.abc import Callable
 from contextvars import ContextVar
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from redis import Redis
 from redis.exceptions import RedisError
@@ -176,12 +176,17 @@ class Quarantined(Exception):  # noqa: N818  (a state, not a fault)
 
 @dataclass(frozen=True)
 class Claim:
-    """One OLT, held by one owner. The fencing token rises with every claim of any OLT."""
+    """One OLT, held by one owner. The fencing token rises with every claim of any OLT.
+
+    `asked_at`: reading of time.monotonic() before the claim was sent; the lease is proven from then on, not from the
+    moment at which somebody begins to use it.
+    """
 
     olt_id: int
     job_id: str
     token: int
     owner: str
+    asked_at: float = field(default_factory=time.monotonic, compare=False)
 
 
 def claim(redis: Redis, owner: str, ttl: float, quarantine: float, site: str | None = None) -> Claim | None:
@@ -190,7 +195,7 @@ def claim(redis: Redis, owner: str, ttl: float, quarantine: float, site: str | N
     `site`: None = of any OLT, "" = of OLTs without a site, else of that site. Repeating the call after a lost reply
     gives the same claim. Quarantined for `quarantine` seconds after Redis started or lost its data.
     """
-    wanted = "*" if site is None else f":{site}"
+    wanted, asked_at = "*" if site is None else f":{site}", time.monotonic()
     answer = _CLAIM(
         redis, (f"{OWNER_PREFIX}{owner}", _worker_key(owner)),
         (owner, int(ttl * 1000), int(quarantine * 1000), wanted),
@@ -200,7 +205,7 @@ def claim(redis: Redis, owner: str, ttl: float, quarantine: float, site: str | N
     if not answer:
         return None
     olt_id, job_id, token = map(_text, answer)
-    return Claim(int(olt_id), job_id, int(token), owner)
+    return Claim(int(olt_id), job_id, int(token), owner, asked_at)
 
 
 def _worker_key(owner: str) -> str:
@@ -210,8 +215,9 @@ def _worker_key(owner: str) -> str:
 
 def hold(redis: Redis, olt_id: int, owner: str, ttl: float) -> Claim | None:
     """Lease an OLT without a job (connection tests, probes); None when it is held."""
+    asked_at = time.monotonic()
     token = _HOLD(redis, (f"{LEASE_PREFIX}{olt_id}",), (owner, int(ttl * 1000)))
-    return Claim(olt_id, "", int(token), owner) if token is not None else None
+    return Claim(olt_id, "", int(token), owner, asked_at) if token is not None else None
 
 
 def hold_patiently(redis: Redis, olt_id: int, owner: str, ttl: float, patience: float) -> Claim | None:
@@ -255,7 +261,7 @@ class Lease:
         self._ttl = ttl
         self._grace = grace
         self._monotonic = monotonic
-        self._proven_until = monotonic() + ttl
+        self._proven_until = mine.asked_at + ttl
 
     def checkpoint(self, need: float = 0.0) -> None:
         """Renew; LeaseLost when it is not ours any more, Aborted when a person asked to stop, Stopped with the poller.

@@ -20,7 +20,7 @@ from rq.worker_pool import WorkerData, WorkerPool
 from jobs import claim as claims
 from jobs.worker import PollerWorker, close_connections, die_with_parent, report_lost
 from portal import queueing
-from portal.services import executions
+from portal.services import executions, rehearsal
 from portal.services import pool as rows
 
 log = logging.getLogger(__name__)
@@ -148,6 +148,7 @@ class PollerPool(WorkerPool):
                 self.host, self.site, os.getpid(), self.num_workers, datetime.now(UTC), _lives
             )
             close_connections()
+        self._in_database(rehearsal.rehearse)
         self.status = self.Status.STARTED
         self._burst = burst
         self.start_workers(burst=burst, logging_level=logging_level)

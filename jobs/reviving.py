@@ -83,7 +83,7 @@ def ask(suspect: Suspect, hold: Hold, release: Release) -> bool | None:
 
     it is held (somebody is talking to it already), or Redis is away and nobody can say.
     """
-    target = replace(suspect.target, timeout=min(suspect.target.timeout, LONGEST_WAIT), retries=1)
+    target = replace(suspect.target, timeout=min(suspect.target.timeout, LONGEST_WAIT), retries=0)
     try:
         with _question(target) as answers:  # resolves the name, which may take long: before the lease
             mine = hold(suspect.olt_id)

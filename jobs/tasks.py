@@ -36,11 +36,10 @@ def run_composite(execution_id: int) -> None:
         log.error("event=no_claim execution=%d", execution_id)
         return
     ttl = float(current_app.config["LEASE_SECONDS"])
-    work = executions.start(execution_id, mine.token, mine.owner, _now(), _now() + timedelta(seconds=ttl))
-    if work is None:
-        log.info("event=not_started execution=%d", execution_id)
-        return
     lease = Lease(queueing.connection(), mine, ttl, grace=float(current_app.config["STOP_SECONDS"]))
+    work = _started(execution_id, mine, lease, ttl)
+    if work is None:
+        return
     try:
         _read_and_finish(work, lease, ttl)
     except StaleToken as error:
@@ -52,6 +51,23 @@ def run_composite(execution_id: int) -> None:
     except Exception as error:
         log.exception("event=internal_error execution=%d", execution_id)
         _fail(work, f"{type(error).__name__}: {error}")
+
+
+def _started(execution_id: int, mine: Claim, lease: Lease, ttl: float) -> CompositeWork | None:
+    """The work, once the database says RUNNING. The database may have kept us waiting: the lease is asked last."""
+    try:
+        lease.checkpoint()
+        now = _now()
+        work = executions.start(
+            execution_id, mine.token, mine.owner, now, now + timedelta(seconds=ttl), lease.checkpoint
+        )
+    except LeaseLost as error:
+        log.warning("event=not_started execution=%d reason=%s", execution_id, error)
+        executions.push(executions.never_started(execution_id))
+        return None
+    if work is None:
+        log.info("event=not_started execution=%d", execution_id)
+    return work
 
 
 def _read_and_finish(work: CompositeWork, lease: Lease, ttl: float) -> None:

@@ -29,6 +29,11 @@ class SnmpTarget:
     max_rows: int = 100_000  # a walk that would pass this is cut short
 
     @property
+    def device_key(self) -> str:
+        """What at most one composite may touch at a time: management address and port."""
+        return f"{self.address}:{self.port}"
+
+    @property
     def longest_request(self) -> float:
         """Seconds between two checkpoints at most; must stay below the lease (docs/serialisation.md).
 

@@ -1,12 +1,13 @@
 """Executions as pollers report them: begin and end a try, lose one, hand one over. One transaction each."""
 
 import logging
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from sqlalchemy import insert, select, update
 from sqlalchemy.exc import IntegrityError
-from sqlalchemy.orm import Session
+from sqlalchemy.orm import Session, joinedload
 
 from portal import queueing
 from portal.domain.composite import CompositeResult, CompositeWork, StepResult
@@ -19,7 +20,7 @@ from portal.domain.statuses import (
     StepStatus,
     Trigger,
 )
-from portal.extensions import transaction
+from portal.extensions import db, transaction
 from portal.models import Execution, ExecutionStep, Poller, WorkflowNode
 from portal.queueing import Ticket
 from portal.services import decisions, life, reachability, readings, waiting, work
@@ -34,35 +35,66 @@ _SILENCE = frozenset({ErrorKind.TIMEOUT, ErrorKind.UNREACHABLE})
 
 
 def start(
-    execution_id: int, token: int, worker: str, now: datetime, lease_expires_at: datetime
-) -> CompositeWork | None:
+    execution_id: int, token: int, worker: str, now: datetime, lease_expires_at: datetime,
+    still_mine: Callable[[], None] = lambda: None,
+) -> CompositeWork | None:  # fmt: skip
     """PENDING → RUNNING. None when there is nothing to run: it has ended, another has it, or it was disabled.
+
+    What is to be read is put together first, without a lock; then one short transaction takes the execution if it is
+    still PENDING. Whoever disables it meanwhile ends it, and then it is not. `still_mine` is called once all locks are
+    held: what it raises (the lease was lost while waiting for them) passes through, and nothing was started.
 
     The device is guarded twice: a second RUNNING execution on the same device_key breaks a unique index, and
     this one then stays PENDING until the reaper queues it again.
     """
+    composed = _composed(execution_id, token, now)
+    if composed is None:
+        return None
     try:
         with transaction() as session:
-            execution = session.scalar(work.loaded(execution_id).with_for_update(of=Execution))
-            if execution is None or execution.status is not ExecutionStatus.PENDING:
+            if not take(session, execution_id, composed, worker, now, lease_expires_at):
                 return None
-            if not _may_run(session, execution, now):
-                return None
-            life.begin(session, execution, token, worker, now, lease_expires_at)
-            _occupy_poller(session, execution, now)
-            return work.compose(session, execution)
+            still_mine()
+            return composed
     except (StaleToken, IntegrityError):
         return None
 
 
-def _may_run(session: Session, execution: Execution, now: datetime) -> bool:
+def take(
+    session: Session, execution_id: int, composed: CompositeWork, worker: str, now: datetime,
+    lease_expires_at: datetime,
+) -> bool:  # fmt: skip
+    """The writing half of `start`, in the caller's transaction. False when it is not PENDING any more."""
+    query = select(Execution).options(joinedload(Execution.olt)).where(Execution.id == execution_id)
+    execution = session.scalar(query)
+    if execution is None or execution.status is not ExecutionStatus.PENDING:
+        return False
+    if execution.olt.device_key != composed.target.device_key:  # moved meanwhile: the reaper queues it again
+        return False
+    life.begin(session, execution, composed.token, worker, now, lease_expires_at)
+    _occupy_poller(session, execution, now)
+    return True
+
+
+def _composed(execution_id: int, token: int, now: datetime) -> CompositeWork | None:
+    session: Session = db.session()
+    session.rollback()
+    execution = session.scalar(work.loaded(execution_id))
+    if execution is None or execution.status is not ExecutionStatus.PENDING:
+        return None
+    if _may_run(execution):
+        composed = work.compose(session, execution, token)
+        session.rollback()
+        return composed
+    with transaction() as session:
+        waiting.end(session, Execution.id == execution_id, now, "its node or OLT was disabled or deleted meanwhile")
+    return None
+
+
+def _may_run(execution: Execution) -> bool:
     node, olt = execution.node, execution.olt
     enabled = node is not None and (execution.trigger is Trigger.MANUAL or work.is_active(node))
-    if enabled and olt.enabled and olt.deleted_at is None:
-        return True
-    life.end(session, execution, ExecutionStatus.INTERRUPTED, now, ErrorKind.ABORTED,
-             "the node or its OLT was disabled or deleted before it could run")  # fmt: skip
-    return False
+    return enabled and olt.enabled and olt.deleted_at is None
 
 
 def _occupy_poller(session: Session, execution: Execution, now: datetime) -> None:
@@ -88,23 +120,31 @@ def finish(execution_id: int, token: int, result: CompositeResult, now: datetime
     Returns the new status: SUCCESS, FAILED, or PENDING when the device is to be asked again later.
     """
     with transaction() as session:
-        execution = life.lock_running(session, execution_id, token)
-        failure = result.first_failure
-        status = AttemptStatus.SUCCESS if result.succeeded else AttemptStatus.FAILED
-        kind, message = (failure.error_kind, failure.error_message) if failure else (None, "")
-        attempt_id = life.close_attempt(session, execution, status, now, kind, message)
-        nodes = _nodes(session, result)
-        if attempt_id is not None:
-            _write_steps(session, attempt_id, result, nodes)
-        summary = readings.store(session, execution, result, {node: row.kind for node, row in nodes.items()}, now)
-        execution.result = summary | {
-            "steps": len(result.steps),
-            "completed_steps": sum(step.status is StepStatus.SUCCESS for step in result.steps),
-        }
-        _settle(session, execution, result, now)
-        silent = not result.answered and kind in _SILENCE
-        reachability.note(session, execution, now, answered=result.answered, silent=silent, message=message)
-        return execution.status
+        return write_result(session, execution_id, token, result, now)
+
+
+def write_result(
+    session: Session, execution_id: int, token: int, result: CompositeResult, now: datetime
+) -> ExecutionStatus:  # fmt: skip
+    """`finish`, in the caller's transaction."""
+    execution = life.lock_running(session, execution_id, token)
+    failure = result.first_failure
+    status = AttemptStatus.SUCCESS if result.succeeded else AttemptStatus.FAILED
+    kind, message = (failure.error_kind, failure.error_message) if failure else (None, "")
+    attempt_id = life.close_attempt(session, execution, status, now, kind, message)
+    nodes = _nodes(session, result)
+    if attempt_id is not None:
+        _write_steps(session, attempt_id, result, nodes)
+    summary = readings.store(session, execution, result, {node: row.kind for node, row in nodes.items()}, now)
+    execution.result = summary | {
+        "steps": len(result.steps),
+        "completed_steps": sum(step.status is StepStatus.SUCCESS for step in result.steps),
+    }
+    _settle(session, execution, result, now)
+    silent = not result.answered and kind in _SILENCE
+    reachability.note(session, execution, now, answered=result.answered, silent=silent, message=message)
+    session.flush()
+    return execution.status
 
 
 def _settle(session: Session, execution: Execution, result: CompositeResult, now: datetime) -> None:
@@ -143,7 +183,8 @@ def _nodes(session: Session, result: CompositeResult) -> dict[int, Any]:
 
 def _write_steps(session: Session, attempt_id: int, result: CompositeResult, nodes: dict[int, Any]) -> None:
     rows = [_step_row(attempt_id, position, step, nodes) for position, step in enumerate(result.steps)]
-    session.execute(insert(ExecutionStep), rows)
+    table: Any = ExecutionStep.__table__  # not the class: that would be one statement for each set of empty columns
+    session.execute(insert(table), rows)
     ran = [step for step in result.steps if step.node_id in nodes and step.status is not StepStatus.SKIPPED]
     for status, column in ((StepStatus.SUCCESS, "last_success_at"), (StepStatus.FAILED, "last_failure_at")):
         times = [{"id": step.node_id, "last_run_at": step.finished_at, column: step.finished_at}

@@ -37,18 +37,18 @@ def loaded(execution_id: int) -> Select[tuple[Execution]]:
     return select(Execution).options(node, olt).where(Execution.id == execution_id)
 
 
-def compose(session: Session, execution: Execution) -> CompositeWork:
-    """The composite of `execution`, which is RUNNING: the master, then its chained nodes that are active, in order.
+def compose(session: Session, execution: Execution, token: int) -> CompositeWork:
+    """The composite that `execution` is under `token`: the master, then its chained nodes that are active, in order.
 
     A chained node that somebody asked for runs alone.
     """
     olt, node = execution.olt, execution.node
-    assert node is not None and execution.token is not None  # noqa: S101  (started executions have both)
+    assert node is not None  # noqa: S101  (without its node an execution is not started)
     nodes = [node, *(chained for chained in node.chained if is_active(chained))]
     columns = catalogue.find_all(session, olt, {text for one in nodes for text in _texts(one)})
     return CompositeWork(
         execution_id=execution.id,
-        token=execution.token,
+        token=token,
         olt_id=olt.id,
         target=target_of(olt, olt.credential),
         steps=tuple(_step(one, columns) for one in nodes),

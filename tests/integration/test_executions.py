@@ -11,12 +11,13 @@ from flask import Flask
 from sqlalchemy import select, text
 from sqlalchemy.orm import Session
 
+from jobs.claim import LeaseLost
 from portal.domain.composite import CompositeResult, CompositeWork, StepResult
 from portal.domain.slots import DueMaster, Plan
 from portal.domain.statuses import AttemptStatus, ErrorKind, ExecutionStatus, OltState, StepStatus, Trigger
 from portal.extensions import db
 from portal.models import CoordinatorLog, Execution, ExecutionAttempt, ExecutionStep, Olt, WorkflowNode
-from portal.services import executions, run_requests, slots, work, workflows
+from portal.services import executions, olts, run_requests, slots, work, workflows
 from portal.services.executions import StaleToken
 from scheduler import due, planner
 from scheduler.tick import next_cron
@@ -240,19 +241,13 @@ def test_a_fault_of_our_own_is_internal_and_not_retried(session: Session) -> Non
     assert (ended.status, ended.error_kind) == (ExecutionStatus.FAILED, ErrorKind.INTERNAL)
 
 
-def test_an_execution_that_is_being_started_is_not_interrupted_by_a_disabling(
-    app: Flask, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_execution_that_is_being_started_is_not_interrupted_by_a_disabling(app: Flask) -> None:
     started_it, may_commit = Event(), Event()
-    compose = work.compose
 
-    def slowly(session: Session, execution: Execution) -> CompositeWork:
-        made = compose(session, execution)
+    def slowly() -> None:
         started_it.set()
         may_commit.wait(20)
-        return made
 
-    monkeypatch.setattr(work, "compose", slowly)
     with app.app_context():
         execution = slot_taken(db.session())
         ident, node = execution.id, execution.node_id
@@ -265,7 +260,7 @@ def test_an_execution_that_is_being_started_is_not_interrupted_by_a_disabling(
 
     soon = datetime(2026, 11, 27, 10, 2, tzinfo=UTC)
     with ThreadPoolExecutor(2) as threads:
-        start = threads.submit(in_app, lambda: executions.start(ident, 1, "poller-1", soon, soon + 15 * SECOND))
+        start = threads.submit(in_app, lambda: executions.start(ident, 1, "poller-1", soon, soon, slowly))
         assert started_it.wait(20)
         disable = threads.submit(in_app, lambda: workflows.set_node_enabled(node, False, ACTOR, soon))  # type: ignore[arg-type]
         wait_for_a_blocked_transaction(app)
@@ -277,6 +272,56 @@ def test_an_execution_that_is_being_started_is_not_interrupted_by_a_disabling(
         assert found is not None and found.status is ExecutionStatus.RUNNING
         db.session.remove()
         db.engine.dispose()
+
+
+def between_reading_and_taking(monkeypatch: pytest.MonkeyPatch, happens: Callable[[], object]) -> None:
+    """`happens` in the moment after the work has been put together and before it is taken."""
+    compose = work.compose
+
+    def and_then(session: Session, execution: Execution, token: int) -> CompositeWork:
+        composed = compose(session, execution, token)
+        session.rollback()
+        happens()
+        return composed
+
+    monkeypatch.setattr(work, "compose", and_then)
+
+
+def test_what_is_disabled_while_it_is_put_together_is_not_started(
+    session: Session, now: datetime, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    execution = slot_taken(session)
+    olt_id = execution.olt_id
+    between_reading_and_taking(monkeypatch, lambda: olts.set_enabled(olt_id, False, ACTOR, now))
+    assert started(execution) is None
+    assert fresh(session, execution).status is ExecutionStatus.INTERRUPTED
+
+
+def test_an_olt_that_moves_while_its_work_is_put_together_is_not_read_at_the_old_address(
+    session: Session, now: datetime, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    execution = slot_taken(session)
+    moved = {"address": "192.0.2.99", "credential_confirmed": True}
+    olt_id = execution.olt_id
+    between_reading_and_taking(monkeypatch, lambda: olts.update(olt_id, moved, ACTOR, now))
+    assert started(execution) is None
+    monkeypatch.undo()
+    again = started(execution)
+    assert again is not None and again.target.address == "192.0.2.99"
+
+
+def test_a_lease_that_was_lost_while_the_database_kept_us_waiting_starts_nothing(session: Session) -> None:
+    execution = slot_taken(session)
+
+    def gone() -> None:
+        raise LeaseLost("gone")
+
+    soon = execution.scheduled_for + SECOND
+    with pytest.raises(LeaseLost):
+        executions.start(execution.id, 1, "poller-1", soon, soon, gone)
+    waiting = fresh(session, execution)
+    assert (waiting.status, waiting.attempt, waiting.losses) == (ExecutionStatus.PENDING, 0, 0)
+    assert session.scalars(select(ExecutionAttempt)).all() == []
 
 
 def wait_for_a_blocked_transaction(app: Flask) -> None:
