@@ -20,9 +20,11 @@ from sqlalchemy import event, update
 
 from bench.common import Agents, folder, ground
 from jobs import claim as claims
-from jobs import tasks
+from jobs import poller, tasks
 from jobs.claim import Lease
+from jobs.drivers import open_session
 from portal import queueing
+from portal.domain.statuses import ExecutionStatus
 from portal.extensions import db
 from portal.models import WorkflowNode
 from portal.services import executions
@@ -95,8 +97,8 @@ def _one_run(meter: Meter, number: int) -> None:
     redis, config = queueing.connection(), current_app.config
     with meter.phase("claim"):
         mine = claims.claim(redis, "bench", config["LEASE_SECONDS"], 0)
-    assert mine is not None
-    claims.held.set(mine)
+    if mine is None:
+        raise RuntimeError("nothing to claim")
     _compose_and_run(meter, mine)
     with meter.phase("release"):
         claims.release(redis, mine)
@@ -104,20 +106,24 @@ def _one_run(meter: Meter, number: int) -> None:
 
 
 def _compose_and_run(meter: Meter, mine: claims.Claim) -> None:
-    """run_composite, its parts told apart."""
+    """jobs.tasks.run_composite, its parts told apart."""
     execution_id, now = queueing.execution_of(mine.job_id), datetime.now(UTC)
     ttl = float(current_app.config["LEASE_SECONDS"])
-    with meter.phase("start"):
-        work = executions.start(execution_id, mine.token, mine.owner, now, now + timedelta(seconds=ttl))
-    assert work is not None
     lease = Lease(queueing.connection(), mine, ttl)
+    with meter.phase("start"):
+        lease.checkpoint()
+        work = executions.start(
+            execution_id, mine.token, mine.owner, now, now + timedelta(seconds=ttl), lease.checkpoint
+        )
+    if work is None:
+        raise RuntimeError("not started")
     checkpoint = tasks._checkpoint(work, lease, ttl)
     with meter.phase("read"):
-        result = tasks.poller.run(work, tasks.open_session, checkpoint, lambda: datetime.now(UTC), time.monotonic)
-        checkpoint()
+        result = poller.run(work, open_session, checkpoint, lambda: datetime.now(UTC), time.monotonic)
     with meter.phase("finish"):
-        executions.finish(work.execution_id, work.token, result, datetime.now(UTC))
-    assert result.succeeded
+        status = executions.finish(work.execution_id, work.token, result, datetime.now(UTC))
+    if status is not ExecutionStatus.SUCCESS:
+        raise RuntimeError(f"the composite ended {status}")
 
 
 def run(*, postgres: bool, show: bool) -> dict[str, object]:

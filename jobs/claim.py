@@ -31,8 +31,20 @@ class StopSign:
 
 stop_sign = StopSign()
 
+# After a start with lost data earlier holders may still be at work: wait until they must have noticed.
+_QUARANTINE = """
+local function quarantined(hold, now)
+  if hold <= 0 then return false end
+  if redis.call('SETNX', 'facho:epoch', now) == 1 then return true end
+  if now - redis.call('GET', 'facho:epoch') < hold * 1000 then return true end
+  local uptime = string.match(redis.call('INFO', 'server'), 'uptime_in_seconds:(%d+)')
+  return uptime and uptime * 1000 < hold
+end
+"""
+
 _CLAIM = Script(
     LUA,
+    _QUARANTINE,
     """
 local owner, ttl, hold, wanted = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3]), ARGV[4]
 local time = redis.call('TIME')
@@ -57,13 +69,7 @@ end
 -- `rq suspend` holds for pollers too.
 if redis.call('EXISTS', 'rq:suspended') == 1 then return {} end
 
--- After a start with lost data earlier holders may still be at work: wait until they must have noticed.
-if hold > 0 then
-  if redis.call('SETNX', 'facho:epoch', now) == 1 then return {'hold'} end
-  if now - redis.call('GET', 'facho:epoch') < hold * 1000 then return {'hold'} end
-  local uptime = string.match(redis.call('INFO', 'server'), 'uptime_in_seconds:(%d+)')
-  if uptime and uptime * 1000 < hold then return {'hold'} end
-end
+if quarantined(hold, now) then return {'hold'} end
 
 local function best(olt)
   local waiting = 'facho:waiting:' .. olt
@@ -120,16 +126,21 @@ end
 """,
 )
 
-_HOLD = Script("""
+_HOLD = Script(
+    _QUARANTINE,
+    """
 if redis.call('EXISTS', KEYS[1]) == 1 then return nil end
 local time = redis.call('TIME')
-local token = math.max(time[1] * 1000000 + time[2], (tonumber(redis.call('GET', 'facho:token')) or 0) + 1)
+local now = time[1] * 1000000 + time[2]
+if quarantined(tonumber(ARGV[3]), now) then return nil end
+local token = math.max(now, (tonumber(redis.call('GET', 'facho:token')) or 0) + 1)
 token = string.format('%.0f', token)
 redis.call('SET', 'facho:token', token)
 redis.call('HSET', KEYS[1], 'owner', ARGV[1], 'token', token)
 redis.call('PEXPIRE', KEYS[1], ARGV[2])
 return token
-""")
+""",
+)
 
 _RENEW = Script("""
 local lease = redis.call('HMGET', KEYS[1], 'token', 'abort')
@@ -213,17 +224,19 @@ def _worker_key(owner: str) -> str:
     return f"rq:worker:{owner}"
 
 
-def hold(redis: Redis, olt_id: int, owner: str, ttl: float) -> Claim | None:
-    """Lease an OLT without a job (connection tests, probes); None when it is held."""
+def hold(redis: Redis, olt_id: int, owner: str, ttl: float, quarantine: float) -> Claim | None:
+    """Lease an OLT without a job (connection tests, probes); None when it is held, or nothing may be held for now."""
     asked_at = time.monotonic()
-    token = _HOLD(redis, (f"{LEASE_PREFIX}{olt_id}",), (owner, int(ttl * 1000)))
+    token = _HOLD(redis, (f"{LEASE_PREFIX}{olt_id}",), (owner, int(ttl * 1000), int(quarantine * 1000)))
     return Claim(olt_id, "", int(token), owner, asked_at) if token is not None else None
 
 
-def hold_patiently(redis: Redis, olt_id: int, owner: str, ttl: float, patience: float) -> Claim | None:
+def hold_patiently(
+    redis: Redis, olt_id: int, owner: str, ttl: float, quarantine: float, patience: float
+) -> Claim | None:
     """Lease an OLT, waiting up to `patience` seconds for its composite to end; None when it stays held."""
     deadline = time.monotonic() + patience
-    while (mine := hold(redis, olt_id, owner, ttl)) is None:
+    while (mine := hold(redis, olt_id, owner, ttl, quarantine)) is None:
         if time.monotonic() > deadline:
             return None
         time.sleep(HOLD_PAUSE)

@@ -18,10 +18,10 @@ from redis.exceptions import RedisError
 from rq.worker_pool import WorkerData, WorkerPool
 
 from jobs import claim as claims
-from jobs.worker import PollerWorker, close_connections, die_with_parent, report_lost
+from jobs.worker import PollerWorker, close_connections, die_with_parent, push_unstarted, report_lost
 from portal import queueing
-from portal.services import executions, rehearsal
 from portal.services import pool as rows
+from portal.services import rehearsal
 
 log = logging.getLogger(__name__)
 
@@ -91,15 +91,9 @@ class PollerPool(WorkerPool):
             if left is None:
                 return
             claims.release(self.connection, left)
-            if not running:
-                self._push_again(queueing.execution_of(left.job_id))
+            push_unstarted(self.app, left)
         except RedisError as error:
             log.warning("event=release_failed poller=%s error=%s", name, type(error).__name__)
-
-    def _push_again(self, execution_id: int) -> None:
-        tickets = self._in_database(executions.never_started, execution_id)
-        with self.app.app_context():
-            executions.push(tickets or [])
 
     def _attend(self) -> None:
         """Show that the pool lives, and do what people want of it."""

@@ -6,14 +6,15 @@ from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 
 from flask import current_app
-from sqlalchemy.exc import OperationalError
+from sqlalchemy.exc import InterfaceError, OperationalError
 
 from jobs import claim as claims
 from jobs import poller, probing
 from jobs.claim import Aborted, Claim, Lease, LeaseLost, Stopped, held
 from jobs.drivers import open_session
 from portal import queueing
-from portal.domain.composite import CompositeWork
+from portal.domain.composite import CompositeResult, CompositeWork
+from portal.domain.statuses import ExecutionStatus
 from portal.extensions import db
 from portal.services import executions, probes, recognition
 from portal.services.executions import StaleToken
@@ -21,6 +22,8 @@ from portal.services.executions import StaleToken
 log = logging.getLogger(__name__)
 
 HEARTBEAT_SECONDS = 5.0
+FINISH_PAUSES = (0.2, 1.0, 3.0)  # seconds between tries to write a result
+_DATABASE_AWAY = (OperationalError, InterfaceError)
 PROBE_SECONDS = 30.0  # lease of a connection test: one request, at most 12 s
 PROBE_PATIENCE = 8.0
 
@@ -42,6 +45,8 @@ def run_composite(execution_id: int) -> None:
         return
     try:
         _read_and_finish(work, lease, ttl)
+    except _DATABASE_AWAY:
+        raise  # the horse ends badly: whoever can reach the database says that this try was lost
     except StaleToken as error:
         log.warning("event=stale execution=%d reason=%s", execution_id, error)
     except Stopped as error:
@@ -65,22 +70,42 @@ def _started(execution_id: int, mine: Claim, lease: Lease, ttl: float) -> Compos
         log.warning("event=not_started execution=%d reason=%s", execution_id, error)
         executions.push(executions.never_started(execution_id))
         return None
+    except _DATABASE_AWAY:
+        raise  # it is PENDING still: the reaper queues it again
+    except Exception as error:
+        log.exception("event=internal_error execution=%d", execution_id)
+        executions.fail_unstarted(execution_id, f"{type(error).__name__}: {error}", _now())
+        return None
     if work is None:
         log.info("event=not_started execution=%d", execution_id)
     return work
 
 
 def _read_and_finish(work: CompositeWork, lease: Lease, ttl: float) -> None:
-    checkpoint = _checkpoint(work, lease, ttl)
     began = time.monotonic()
-    result = poller.run(work, open_session, checkpoint, _now, time.monotonic)
-    checkpoint()
-    status = executions.finish(work.execution_id, work.token, result, _now())
+    result = poller.run(work, open_session, _checkpoint(work, lease, ttl), _now, time.monotonic)
+    status = _finished(work, result)
     log.info(
         "event=composite execution=%d olt=%d status=%s steps=%d rows=%d pdus=%d seconds=%.3f",
         work.execution_id, work.olt_id, status, len(result.steps), sum(step.rows for step in result.steps),
         sum(step.pdus for step in result.steps), time.monotonic() - began,
     )  # fmt: skip
+
+
+def _finished(work: CompositeWork, result: CompositeResult) -> ExecutionStatus:
+    """Write what was read. The OLT has paid for it, so a database that is away for a moment is waited for.
+
+    No lease is needed: nothing more is sent, and the token decides. A commit whose reply was lost meets its own
+    success: StaleToken.
+    """
+    for pause in FINISH_PAUSES:
+        try:
+            return executions.finish(work.execution_id, work.token, result, _now())
+        except _DATABASE_AWAY as error:
+            log.warning("event=finish_delayed execution=%d error=%s", work.execution_id, error.orig)
+            db.session.remove()
+            time.sleep(pause)
+    return executions.finish(work.execution_id, work.token, result, _now())
 
 
 def _checkpoint(work: CompositeWork, lease: Lease, ttl: float) -> Callable[[], None]:
@@ -101,7 +126,8 @@ def _show_alive(work: CompositeWork, ttl: float) -> None:
     """For the pages only: a database that is busy or away for a moment must not cost the composite."""
     try:
         executions.heartbeat(work.execution_id, work.token, _now() + timedelta(seconds=ttl))
-    except OperationalError as error:
+    except _DATABASE_AWAY as error:
+        db.session.remove()
         log.warning("event=heartbeat_failed execution=%d error=%s", work.execution_id, error.orig)
 
 
@@ -138,7 +164,10 @@ def run_probe(probe_id: int) -> None:
         return
     redis, mine = queueing.connection(), None
     if work.olt_id is not None:
-        mine = claims.hold_patiently(redis, work.olt_id, f"probe-{probe_id}", PROBE_SECONDS, PROBE_PATIENCE)
+        quarantine = float(current_app.config["QUARANTINE_SECONDS"])
+        mine = claims.hold_patiently(
+            redis, work.olt_id, f"probe-{probe_id}", PROBE_SECONDS, quarantine, PROBE_PATIENCE + quarantine
+        )
         if mine is None:
             probes.fail(probe_id, probing.BUSY, "the OLT is being read right now: try again in a moment", _now())
             return

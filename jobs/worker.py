@@ -111,6 +111,13 @@ class PollerWorker(QuietWorker):
     def check_for_suspension(self, burst: bool) -> None:
         """The claim script looks: no round trip of its own."""
 
+    def register_death(self) -> None:
+        """Good manners towards RQ's pages; when Redis is away its entry runs out by itself."""
+        try:
+            super().register_death()  # type: ignore[no-untyped-call]
+        except RedisError as error:
+            log.warning("event=redis_away poller=%s error=%s", self.name, type(error).__name__)
+
     def set_shutdown_requested_date(self) -> None:
         """Not written from a signal handler: Redis may be away, and only RQ's pages would show it."""
 
@@ -190,6 +197,8 @@ class PollerWorker(QuietWorker):
             self.set_state(WorkerStatus.IDLE)
             self._give_back(mine)
             self.claimed = None
+        if ended:
+            push_unstarted(self.app, mine)
 
     def _await_horse(self, mine: Claim) -> int:
         """Wait for the horse's end; its wait status. One that hangs without its lease is killed."""
@@ -252,6 +261,21 @@ class PollerWorker(QuietWorker):
 def _note_stop(_number: int, _frame: FrameType | None) -> None:
     """In the horse: the composite has STOP_SECONDS left."""
     claims.stop_sign.show()
+
+
+def push_unstarted(app: Flask, mine: Claim) -> None:
+    """What was claimed by somebody who died before starting it goes back into the queue. Call it after the release.
+
+    When that fails the reaper does it, some seconds later.
+    """
+    try:
+        with app.app_context():
+            executions.push(executions.never_started(queueing.execution_of(mine.job_id)))
+    except Exception as error:
+        log.warning("event=push_again_failed job=%s error=%s", mine.job_id, type(error).__name__)
+    finally:
+        with app.app_context():
+            close_connections()
 
 
 def report_lost(app: Flask, lost: list[tuple[int, int]], message: str) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 
 from sqlalchemy import insert, select, update
 from sqlalchemy.exc import IntegrityError
-from sqlalchemy.orm import Session, joinedload
+from sqlalchemy.orm import Session, aliased, joinedload
 
 from portal import queueing
 from portal.domain.composite import CompositeResult, CompositeWork, StepResult
@@ -44,20 +44,45 @@ def start(
     still PENDING. Whoever disables it meanwhile ends it, and then it is not. `still_mine` is called once all locks are
     held: what it raises (the lease was lost while waiting for them) passes through, and nothing was started.
 
-    The device is guarded twice: a second RUNNING execution on the same device_key breaks a unique index, and
-    this one then stays PENDING until the reaper queues it again.
+    The device is guarded twice: a second RUNNING execution on the same device_key breaks a unique index. If that one
+    is only what a lost holder of the same OLT has left behind it is ended; else this one stays PENDING until the
+    reaper queues it again.
     """
     composed = _composed(execution_id, token, now)
     if composed is None:
         return None
-    try:
-        with transaction() as session:
-            if not take(session, execution_id, composed, worker, now, lease_expires_at):
+    for _ in range(2):
+        try:
+            with transaction() as session:
+                if not take(session, execution_id, composed, worker, now, lease_expires_at):
+                    return None
+                still_mine()
+                return composed
+        except StaleToken:
+            return None
+        except IntegrityError:
+            if not _evict(execution_id, token, now):
                 return None
-            still_mine()
-            return composed
-    except (StaleToken, IntegrityError):
-        return None
+    return None
+
+
+def _evict(execution_id: int, token: int, now: datetime) -> bool:
+    """What still counts as RUNNING on the OLT under an older token is lost: we hold the OLT's lease, so it does not.
+
+    The reaper would find it too, some seconds later. False when nothing of the kind is there: the device is then
+    read under another OLT's name, and that one's lease is not ours to judge.
+    """
+    mine, other = aliased(Execution), aliased(Execution)
+    query = (
+        select(other.id, other.token)
+        .join(mine, mine.olt_id == other.olt_id)
+        .where(mine.id == execution_id, other.status == ExecutionStatus.RUNNING, other.token < token)
+    )
+    stale = [(row.id, row.token) for row in db.session.execute(query)]
+    db.session.rollback()
+    if stale:
+        push(lost(stale, "the worker was lost: its OLT was claimed by another", now))
+    return bool(stale)
 
 
 def take(
@@ -210,6 +235,14 @@ def fail_internal(execution_id: int, token: int, message: str, now: datetime) ->
         execution = life.lock_running(session, execution_id, token)
         life.close_attempt(session, execution, AttemptStatus.FAILED, now, ErrorKind.INTERNAL, message)
         life.end(session, execution, ExecutionStatus.FAILED, now, ErrorKind.INTERNAL, message)
+
+
+def fail_unstarted(execution_id: int, message: str, now: datetime) -> None:
+    """A fault of our own code before the start: FAILED, internal. Nothing when it is not PENDING any more."""
+    with transaction() as session:
+        execution = session.get(Execution, execution_id, with_for_update={"of": Execution})
+        if execution is not None and execution.status is ExecutionStatus.PENDING:
+            life.end(session, execution, ExecutionStatus.FAILED, now, ErrorKind.INTERNAL, message)
 
 
 def give_up_lease(execution_id: int, token: int, message: str, now: datetime, *, aborted: bool) -> list[Ticket]:

@@ -154,12 +154,10 @@ def test_a_holder_that_is_asked_to_stop_stops_at_its_next_checkpoint(redis: Redi
 def test_while_redis_is_away_a_lease_counts_only_as_long_as_it_was_proven() -> None:
     with redis_server() as server:
         connection = queueing.connect(server.url)
-        mine = claims.hold(connection, 1, "alice", 15)
+        mine = claims.hold(connection, 1, "alice", 15, 0)
         assert mine is not None
-        clock = [0.0]
-        lease = Lease(connection, mine, ttl=15, monotonic=lambda: clock[0])
         server.kill()
-        clock[0] = 10.0
+        lease = Lease(connection, mine, ttl=15, monotonic=lambda: mine.asked_at + 10.0)
         lease.checkpoint(need=4.0)
         with pytest.raises(LeaseLost):
             lease.checkpoint(need=6.0)
@@ -233,13 +231,14 @@ def test_a_poller_that_was_told_to_stop_has_its_grace_and_then_ends(redis: Redis
     queueing.push([ticket(1, 7)])
     mine = claim(redis, "alice")
     assert mine is not None
-    clock = iter((0.0, 100.0, 129.0, 129.1, 131.0))
-    lease = Lease(redis, mine, ttl=15, grace=30, monotonic=lambda: next(clock))
+    now = [mine.asked_at]
+    lease = Lease(redis, mine, ttl=15, grace=30, monotonic=lambda: now[0])
     lease.checkpoint()
-    stop_sign.shown_at = 100.0
+    stop_sign.shown_at = now[0]
+    now[0] += 29
     lease.checkpoint()
+    now[0] += 2
     with pytest.raises(Stopped):
-        lease.checkpoint()
         lease.checkpoint()
 
 
@@ -259,3 +258,18 @@ def test_only_redis_own_word_says_that_a_lease_is_gone(redis: Redis) -> None:
     redis.delete("lock:snmp:host:7")
     assert lease.is_gone()
     assert not Lease(queueing.connect("unix:///nowhere"), mine, ttl=15).is_gone()
+
+
+def test_an_olt_is_not_held_either_while_redis_has_just_begun_empty(redis: Redis) -> None:
+    assert claims.hold(redis, 7, "a connection test", 15, 60) is None
+    redis.set("facho:epoch", 1)  # long ago
+    assert claims.hold(redis, 7, "a connection test", 15, 0) is not None
+
+
+def test_the_lease_is_proven_from_the_claim_on_and_not_from_its_first_use(redis: Redis) -> None:
+    queueing.push([ticket(1, 7)])
+    mine = claim(redis, "alice")
+    assert mine is not None
+    frozen_for_an_hour = Lease(queueing.connect("unix:///nowhere"), mine, 15, monotonic=lambda: mine.asked_at + 3600)
+    with pytest.raises(LeaseLost):
+        frozen_for_an_hour.checkpoint()

@@ -96,8 +96,8 @@ def test_a_device_never_has_two_running_executions(session: Session) -> None:
         node = make_node(olt, key)
     tick(node.next_run_at)  # type: ignore[arg-type]
     first, second = session.scalars(select(Execution).order_by(Execution.id))
-    assert started(first, token=1) is not None
-    assert started(second, token=2) is None
+    assert started(first, token=2) is not None
+    assert started(second, token=1) is None
     assert fresh(session, second).status is ExecutionStatus.PENDING
 
 
@@ -322,6 +322,26 @@ def test_a_lease_that_was_lost_while_the_database_kept_us_waiting_starts_nothing
     waiting = fresh(session, execution)
     assert (waiting.status, waiting.attempt, waiting.losses) == (ExecutionStatus.PENDING, 0, 0)
     assert session.scalars(select(ExecutionAttempt)).all() == []
+
+
+def test_a_new_holder_ends_what_a_lost_one_left_running_on_its_olt(session: Session) -> None:
+    left = slot_taken(session)
+    other = make_node(session.get(Olt, left.olt_id), key="other", name="other")  # type: ignore[arg-type]
+    assert started(left, token=1) is not None
+    execution_id, _ = run_requests.run_now(other.id, ACTOR, left.scheduled_for)
+    soon = left.scheduled_for + SECOND
+    assert executions.start(execution_id, 2, "poller-2", soon, soon) is not None
+    assert (fresh(session, left).status, fresh(session, left).losses) == (ExecutionStatus.PENDING, 1)
+
+
+def test_an_older_token_does_not_end_what_a_younger_one_runs(session: Session) -> None:
+    running = slot_taken(session)
+    other = make_node(session.get(Olt, running.olt_id), key="other", name="other")  # type: ignore[arg-type]
+    assert started(running, token=9) is not None
+    execution_id, _ = run_requests.run_now(other.id, ACTOR, running.scheduled_for)
+    soon = running.scheduled_for + SECOND
+    assert executions.start(execution_id, 8, "poller-2", soon, soon) is None
+    assert fresh(session, running).status is ExecutionStatus.RUNNING
 
 
 def wait_for_a_blocked_transaction(app: Flask) -> None:
