@@ -7,6 +7,7 @@ from flask import Flask
 from config import Settings, flask_config, load_settings
 from jobs.cli import COMMANDS as JOB_COMMANDS
 from portal import models  # noqa: F401  (tables must be known to the metadata before Alembic looks)
+from portal.api.blueprint import init_api
 from portal.cli.commands import COMMANDS as PORTAL_COMMANDS
 from portal.extensions import init_extensions
 from portal.web.blueprints import init_web
@@ -23,6 +24,7 @@ def create_app(settings: Settings | None = None) -> Flask:
     app.config.update(flask_config(settings))
     init_extensions(app)
     init_web(app)
+    init_api(app)
     for command in COMMANDS:
         app.cli.add_command(command)
     return app

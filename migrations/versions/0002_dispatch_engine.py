@@ -29,6 +29,7 @@ def upgrade():
     op.add_column('executions', sa.Column('cancelled_by', sa.String(length=80), nullable=False, server_default=''))
     op.create_index('ix_executions_not_before', 'executions', ['not_before'], unique=False,
                     sqlite_where=PENDING, postgresql_where=PENDING)
+    op.create_index('ix_executions_scheduled_for_id', 'executions', ['scheduled_for', 'id'], unique=False)
 
     op.create_table('pools',
     sa.Column('id', sa.Integer(), nullable=False),
@@ -63,6 +64,7 @@ def downgrade():
         batch_op.drop_column('restart_requested')
         batch_op.drop_column('pool_id')
     op.drop_table('pools')
+    op.drop_index('ix_executions_scheduled_for_id', table_name='executions')
     op.drop_index('ix_executions_not_before', table_name='executions', sqlite_where=PENDING, postgresql_where=PENDING)
     op.drop_column('executions', 'cancelled_by')
     with op.batch_alter_table('workflow_templates') as batch_op:

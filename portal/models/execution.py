@@ -41,6 +41,7 @@ class Execution(Base):
         Index("ix_executions_olt_id_id", "olt_id", "id"),
         Index("ix_executions_status_id", "status", "id"),
         Index("ix_executions_finished_at", "finished_at"),
+        Index("ix_executions_scheduled_for_id", "scheduled_for", "id"),
         one_of("status", ExecutionStatus, "status"),
         one_of("trigger", Trigger, "trigger"),
     )  # fmt: skip

@@ -17,6 +17,7 @@ View = TypeVar("View", bound=Callable[..., Any])
 _ATTRIBUTE = "required_role"
 _PUBLIC = "public"
 _STATIC = "static"  # Flask's own endpoint: style sheets and scripts, the login page needs them
+_API = "api"  # this blueprint has a guard of its own, which answers in JSON (portal/api/access.py)
 
 
 def requires(role: Role) -> Callable[[View], View]:
@@ -48,7 +49,7 @@ def can(role: Role | str) -> bool:
 
 def guard() -> BaseResponse | None:
     """Before each request: anonymous → login, role too low or none declared → 403."""
-    if request.endpoint is None:
+    if request.endpoint is None or request.blueprint == _API:
         return None
     view = current_app.view_functions.get(request.endpoint)
     needed = _PUBLIC if request.endpoint == _STATIC else getattr(view, _ATTRIBUTE, None)

@@ -15,7 +15,7 @@ from portal.cli import inventory as inventory_commands
 from portal.cli.commands import COMMANDS
 from portal.domain.statuses import ExecutionStatus, PollerStatus
 from portal.extensions import db
-from portal.models import Execution, Olt, Poller, User, WorkflowNode
+from portal.models import Execution, Olt, Poller, Pool, User, WorkflowNode
 from portal.services import olts
 from tests.support.builders import COMMUNITY, make_catalogue, make_credential, make_node, make_olt
 from tests.unit.test_inventory_file import EXAMPLE
@@ -51,7 +51,8 @@ def waiting(app: Flask, now: datetime) -> None:
         failed = Execution(**common, scheduled_for=now - timedelta(minutes=5), status=ExecutionStatus.FAILED,
                            error_kind="timeout", error_message="no answer\x1b[31m")  # fmt: skip
         db.session.add_all([failed, Execution(**common, scheduled_for=now, queued_at=now)])
-        db.session.add(Poller(host="vm", poller_id=1, worker="w", pid=1, status=PollerStatus.BUSY, started_at=now,
+        pool = Pool(name="vm", host="vm", pid=1, size=1, started_at=now, seen_at=now)
+        db.session.add(Poller(pool=pool, host="vm", poller_id=1, worker="w", pid=1, status=PollerStatus.BUSY, started_at=now,
                               seen_at=now, current_olt_id=node.workflow.olt_id))  # fmt: skip
         db.session.commit()
 
