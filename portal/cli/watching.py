@@ -1,4 +1,6 @@
-"""Commands executions, pollers and queue: what the pages of these names show, for a terminal or a script."""
+"""Commands executions, pollers and queue: what the pages of these names show, and how the pools of pollers change."""
+
+import socket
 
 import click
 from flask.cli import with_appcontext
@@ -6,6 +8,8 @@ from flask.cli import with_appcontext
 from portal.cli.output import json_option, now, plain, print_json, print_table, told_on_stderr
 from portal.domain.statuses import ExecutionStatus
 from portal.queries import executions, pollers, pulse, queue
+from portal.queries.pollers import PollerRow, PoolRow
+from portal.services import pool as pool_service
 
 MOST_ROWS = 1000
 
@@ -44,29 +48,95 @@ def _olt_id(name: str) -> int:
     return ids[name]
 
 
-@click.command("pollers")
+@click.group("pollers", invoke_without_command=True)
 @json_option
+@click.pass_context
 @with_appcontext
-def list_pollers(as_json: bool) -> None:
-    """The pollers, what each holds, how busy it is; and the scheduler's last tick."""
+def list_pollers(context: click.Context, as_json: bool) -> None:
+    """The pollers, what each holds, how busy it is; and the scheduler's last tick. Commands change a running pool."""
+    if context.invoked_subcommand is not None:
+        return
     moment = now()
     with told_on_stderr():
-        rows = pollers.rows(moment)
-        beat = pulse.read(moment)
+        pools, rows, beat = pollers.pools(moment), pollers.rows(moment), pulse.read(moment)
     if as_json:
-        print_json({"pulse": beat, "pollers": rows})
+        print_json({"pulse": beat, "pools": pools, "pollers": rows})
         return
-    head = ("N", "HOST", "STATUS", "SEEN", "EXECUTION", "OLT", "NODE", "BUSY % 1 MIN", "BUSY %", "DONE", "LATE")
+    _print_pollers(pools, rows)
+    _print_pulse(beat)
+
+
+def _print_pollers(pools: list[PoolRow], rows: list[PollerRow]) -> None:
+    names = {pool.id: pool.name for pool in pools}
+    head = ("N", "POOL", "STATUS", "SEEN", "EXECUTION", "OLT", "NODE", "BUSY % 1 MIN", "BUSY %", "DONE", "LATE")
     print_table(
         head,
         [
-            (r.number, r.host, r.status if r.seen else "gone", r.seen_at, r.execution_id, r.olt_name, r.node_name,
+            (r.number, names.get(r.pool_id, r.host), _state(r), r.seen_at, r.execution_id, r.olt_name, r.node_name,
              r.minute_percent, r.life_percent, r.completed, r.delayed)
             for r in rows
         ],
         "no poller has run yet: `flask work` starts them",
     )  # fmt: skip
-    _print_pulse(beat)
+    for pool in pools:
+        serves = "every OLT" if pool.site is None else f"site {pool.site}" if pool.site else "OLTs without a site"
+        told = f"pool {pool.name}: {pool.size} pollers for {serves}, {pool.alive} alive, {pool.busy} busy"
+        click.echo(told if pool.seen else f"{told}; no sign of life")
+        if pool.saturated:
+            command = f"flask pollers scale {pool.enough} --pool {pool.name}"
+            click.echo(f"  saturated ({pool.busy_percent:.0f} %): `{command}`")
+
+
+def _state(row: PollerRow) -> str:
+    state = row.status.value if row.seen else "gone"
+    return f"{state}, restarting" if row.restart_requested else state
+
+
+pool_option = click.option("--pool", "pool_name", help="Name of the pool; left out: the one of this host.")
+
+
+def _pool(name: str | None) -> PoolRow:
+    """The pool of that name, or the only one of this host."""
+    there = pollers.pools(now())
+    here = [pool for pool in there if (pool.name == name if name else pool.host == socket.gethostname())]
+    if len(here) == 1:
+        return here[0]
+    names = ", ".join(pool.name for pool in here or there) or "none"
+    if name:
+        raise click.ClickException(f"there is no running pool {name}; running: {names}")
+    number = "several pools run" if here else "no pool runs"
+    raise click.ClickException(f"{number} on this host: choose one with --pool NAME; running: {names}")
+
+
+@list_pollers.command("scale")
+@click.argument("size", type=click.IntRange(1, pool_service.LARGEST_POOL))
+@pool_option
+@with_appcontext
+def scale(size: int, pool_name: str | None) -> None:
+    """Make a running pool keep SIZE pollers. What runs goes on; a poller too many ends after what it holds."""
+    with told_on_stderr():
+        pool = _pool(pool_name)
+        pool_service.scale(pool.name, size, "cli", now())
+    click.echo(f"pool {pool.name}: from {pool.size} to {size} pollers; it follows within seconds")
+
+
+@list_pollers.command("restart")
+@click.argument("number", type=click.IntRange(min=1), required=False)
+@pool_option
+@with_appcontext
+def restart(number: int | None, pool_name: str | None) -> None:
+    """Restart poller NUMBER of a running pool, or each of them. What one holds may end first."""
+    with told_on_stderr():
+        pool = _pool(pool_name)
+        ours = [row for row in pollers.rows(now()) if row.pool_id == pool.id]
+        chosen = [row for row in ours if number in (None, row.number)]
+        if not chosen:
+            there = ", ".join(str(row.number) for row in ours) or "none"
+            raise click.ClickException(f"pool {pool.name} has no poller {number or ''}; there are: {there}")
+        for row in chosen:
+            pool_service.request_restart(row.id, "cli", now())
+    told = f"poller {number}" if number else f"{len(chosen)} pollers"
+    click.echo(f"pool {pool.name}: restart of {told} requested")
 
 
 def _print_pulse(beat: pulse.Pulse) -> None:
@@ -85,7 +155,7 @@ def list_queue(limit: int, as_json: bool) -> None:
     """What waits, in the order in which it will be taken, and why it waits."""
     moment = now()
     with told_on_stderr():
-        rows = queue.next_up(pulse.read(moment), moment, limit)
+        rows = queue.next_up(moment, limit)
     if as_json:
         lanes = [{"lane": row.waiting.lane.value, "due": row.waiting.due} for row in rows]
         print_json([plain(row) | plain(extra) for row, extra in zip(rows, lanes, strict=True)])

@@ -5,11 +5,10 @@ from datetime import datetime, timedelta
 
 from sqlalchemy import func, select
 
-from portal.domain.pool import SATURATED_ABOVE
 from portal.domain.statuses import ErrorKind, ExecutionStatus
 from portal.extensions import db
-from portal.models import Execution, Olt, PollerStats, Workflow, WorkflowNode
-from portal.queries import executions, olts
+from portal.models import Execution, Olt, Workflow, WorkflowNode
+from portal.queries import executions, olts, pollers
 
 TILES = 24
 FAILURES = 8
@@ -33,15 +32,6 @@ class Failure:
 
 
 @dataclass(frozen=True)
-class Point:
-    """Busy percent of the pool at one moment, and how many composites waited."""
-
-    at: datetime
-    busy: float
-    waiting: int
-
-
-@dataclass(frozen=True)
 class Overview:
     """All that the start page shows. `last_success`: OLT id → when any of its nodes last succeeded."""
 
@@ -49,7 +39,7 @@ class Overview:
     rows: tuple[olts.OltRow, ...]
     last_success: dict[int, datetime]
     failures: list[Failure]
-    pool: list[Point]
+    pool: list[pollers.StatsPoint]
     latest: tuple[executions.Row, ...]
 
     @property
@@ -59,14 +49,14 @@ class Overview:
 
 
 def overview(now: datetime) -> Overview:
-    """At most eight SQL statements whatever the number of OLTs."""
+    """At most nine SQL statements whatever the number of OLTs."""
     rows = olts.page(olts.OltFilter(sort="state"), size=TILES).rows
     return Overview(
         counts=olts.counts(olts.OltFilter()),
         rows=rows,
         last_success=_last_success([row.id for row in rows]),
         failures=_failures(now),
-        pool=_pool(now),
+        pool=pollers.history(now - HOUR),
         latest=executions.page(executions.Filter(), size=LATEST).rows if len(rows) <= ROOM_BELOW else (),
     )
 
@@ -94,34 +84,3 @@ def _failures(now: datetime) -> list[Failure]:
     )  # fmt: skip
     # The age is compared here: in SQL it would walk all failures of a month when the last day had none.
     return [Failure(*row) for row in db.session.execute(query) if row.finished_at and row.finished_at > now - RECENT]
-
-
-def _pool(now: datetime) -> list[Point]:
-    query = (
-        select(PollerStats.timestamp, PollerStats.busy_percentage, PollerStats.queue_size)
-        .where(PollerStats.timestamp > now - HOUR)
-        .order_by(PollerStats.timestamp)
-    )
-    return [Point(*row) for row in db.session.execute(query)]
-
-
-def spark(points: list[Point], now: datetime) -> list[str]:
-    """Polylines "x,y x,y" in a box of 360 × 100 (a unit is 10 s, a percent); gaps over a minute stay gaps.
-
-    The right edge moves every ten seconds, as the history does: else each look at the page would differ.
-    """
-    edge = now.timestamp() // 10 * 10
-    lines: list[list[str]] = []
-    before: datetime | None = None
-    for point in points:
-        if before is None or point.at - before > timedelta(minutes=1):
-            lines.append([])
-        x = min(360.0, 360 - (edge - point.at.timestamp()) / 10)
-        lines[-1].append(f"{x:.1f},{100 - min(100.0, point.busy):.1f}")
-        before = point.at
-    return [" ".join(line) for line in lines if len(line) > 1]
-
-
-def saturated_line() -> float:
-    """Height of the line of saturation in the box of `spark`."""
-    return 100 - SATURATED_ABOVE

@@ -42,12 +42,14 @@ class Row:
     attempt: int
     error_kind: ErrorKind | None
     error_message: str
+    cancelled_by: str
 
 
 _COLUMNS = (
     Execution.id, Execution.olt_id, Olt.name, Execution.node_name, Execution.status, Execution.trigger,
     Execution.requested_by, Execution.scheduled_for, Execution.not_before, Execution.started_at, Execution.finished_at,
     Execution.duration_ms, Execution.delay_ms, Execution.attempt, Execution.error_kind, Execution.error_message,
+    Execution.cancelled_by,
 )  # fmt: skip
 
 

@@ -1,5 +1,6 @@
 """Reads OLTs for pages: the list with what happens now, and the facts of one OLT. Touches no secret."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -167,6 +168,14 @@ def _clocks(olt_ids: list[int]) -> dict[int, tuple[datetime | None, datetime | N
     return {olt_id: (last, coming) for olt_id, last, coming in db.session.execute(query)}
 
 
+def expected(olt: Olt | OltRow, moment: datetime | None) -> datetime | None:
+    """`moment`, when something would run on `olt`, if it is not skipped because the OLT is disabled or held back."""
+    if moment is None or not olt.enabled or olt.state is OltState.UNREACHABLE:
+        return None
+    held = olt.state is OltState.PAUSED and (olt.paused_until is None or olt.paused_until > moment)
+    return None if held else moment
+
+
 def next_run(olt_id: int) -> datetime | None:
     """When the OLT is read next, or None when nothing is planned."""
     return _clocks([olt_id]).get(olt_id, (None, None))[1]
@@ -194,6 +203,12 @@ def running_now(olt_ids: list[int]) -> dict[int, Running]:
 def get(olt_id: int) -> Olt | None:
     """The OLT unless it was deleted. Its credential is not loaded: see queries.catalogue."""
     return db.session.scalar(select(Olt).where(Olt.id == olt_id, _ALIVE))
+
+
+def names(olt_ids: Iterable[int]) -> dict[int, str]:
+    """OLT id → name of those that are in service, by name. One SQL statement."""
+    query = select(Olt.id, Olt.name).where(Olt.id.in_(list(olt_ids)), _ALIVE).order_by(keyset.lower(Olt.name))
+    return {row.id: row.name for row in db.session.execute(query)}
 
 
 def ports(olt_id: int) -> list[PortRow]:

@@ -34,7 +34,10 @@ class StepView:
 
 @dataclass(frozen=True)
 class NodeView:
-    """A node with its meaning and its last results. `active` and `last` are of the composite: masters only."""
+    """A node with its meaning and its last results.
+
+    `active` and `last` are of what it starts: a master's composite, or a chained node that a person ran alone.
+    """
 
     node: WorkflowNode
     meanings: tuple[catalogue.OidChoice, ...]
@@ -55,6 +58,11 @@ class WorkflowView:
     def nodes(self) -> int:
         """How many nodes there are, masters and chained."""
         return sum(1 + len(master.chain) for master in self.masters)
+
+    def runs(self, node: WorkflowNode) -> bool:
+        """True when neither the node nor the template it came from is disabled."""
+        template = self.workflow.template if self.workflow and node.template_node_id is not None else None
+        return node.enabled and (template is None or template.enabled)
 
 
 @dataclass(frozen=True)
@@ -78,8 +86,8 @@ def of_olt(olt: Olt) -> WorkflowView:
         return WorkflowView(None)
     nodes = list(db.session.scalars(select(WorkflowNode).where(WorkflowNode.workflow_id == workflow.id)))
     masters = [node for node in nodes if node.master_id is None]
-    last = last_finished(masters)
-    active = active_executions(masters)
+    last = last_finished(nodes)
+    active = active_executions(nodes)
     steps = _steps(list(last.values()))
     known = catalogue.meanings(catalogue.oid_choices(olt.brand_id))
 
@@ -93,8 +101,8 @@ def of_olt(olt: Olt) -> WorkflowView:
     return WorkflowView(workflow, tuple(map(view, ordered)))
 
 
-def last_finished(masters: Sequence[WorkflowNode]) -> dict[int, Execution]:
-    """Master id → its newest finished execution. One SQL statement, one index look-up a master."""
+def last_finished(nodes: Sequence[WorkflowNode]) -> dict[int, Execution]:
+    """Node id → its own newest finished execution. One SQL statement, one index look-up a node."""
     inner = aliased(Execution)
     newest = (
         select(inner.id)
@@ -107,19 +115,19 @@ def last_finished(masters: Sequence[WorkflowNode]) -> dict[int, Execution]:
         .correlate(WorkflowNode)
         .scalar_subquery()
     )
-    ids = select(newest).where(WorkflowNode.id.in_([node.id for node in masters]))
+    ids = select(newest).where(WorkflowNode.id.in_([node.id for node in nodes]))
     found = db.session.scalars(select(Execution).where(Execution.id.in_(ids)))
     return {execution.node_id: execution for execution in found if execution.node_id is not None}
 
 
-def active_executions(masters: Sequence[WorkflowNode]) -> dict[int, Execution]:
-    """Master id → its execution that waits or runs. One SQL statement on a partial index."""
-    query = select(Execution).where(Execution.node_id.in_([node.id for node in masters]), _ACTIVE)
+def active_executions(nodes: Sequence[WorkflowNode]) -> dict[int, Execution]:
+    """Node id → its own execution that waits or runs. One SQL statement on a partial index."""
+    query = select(Execution).where(Execution.node_id.in_([node.id for node in nodes]), _ACTIVE)
     return {execution.node_id: execution for execution in db.session.scalars(query) if execution.node_id is not None}
 
 
 def _steps(executions: list[Execution]) -> dict[int, StepView]:
-    """Node id → its step in the last attempt of these executions. One SQL statement."""
+    """Node id → its newest step in the last attempts of these executions. One SQL statement."""
     later = aliased(ExecutionAttempt)
     newest = (
         select(func.max(later.number))
@@ -131,6 +139,7 @@ def _steps(executions: list[Execution]) -> dict[int, StepView]:
         select(ExecutionStep, ExecutionAttempt.finished_at)
         .join(ExecutionStep.attempt)
         .where(ExecutionAttempt.execution_id.in_([e.id for e in executions]), ExecutionAttempt.number == newest)
+        .order_by(ExecutionAttempt.started_at)
     )
     return {
         step.node_id: StepView(
@@ -168,7 +177,9 @@ def chain_length(node_id: int) -> int:
     return db.session.scalar(select(func.count()).where(WorkflowNode.master_id == node_id)) or 0
 
 
-def page(q: str = "", cursor: str = "", size: int = keyset.PAGE_SIZE) -> keyset.Page[WorkflowRow]:
+def page(
+    q: str = "", template_id: int | None = None, cursor: str = "", size: int = keyset.PAGE_SIZE
+) -> keyset.Page[WorkflowRow]:
     """OLTs by name with the sums of their workflows: two SQL statements whatever the number of OLTs."""
     query = (
         select(Olt.id, Olt.name, Olt.enabled, func.coalesce(Workflow.enabled, True))
@@ -177,6 +188,8 @@ def page(q: str = "", cursor: str = "", size: int = keyset.PAGE_SIZE) -> keyset.
     )
     if q:
         query = query.where(contains(Olt.name, q))
+    if template_id is not None:
+        query = query.where(Workflow.template_id == template_id)
     found = keyset.fetch(query, keyset.Order((keyset.lower(Olt.name), Olt.id)), cursor, size)
     sums = _sums([row[0] for row in found.rows])
 

@@ -8,11 +8,13 @@ from portal.web import (
     credentials,
     dashboard,
     executions,
+    olt_actions,
     olts,
     onus,
     pollers,
     probes,
     queue,
+    templates,
     workflows,
 )
 from portal.web.access import guard
@@ -26,7 +28,9 @@ BLUEPRINTS = (
     pollers.bp,
     queue.bp,
     olts.bp,
+    olt_actions.bp,
     workflows.bp,
+    templates.bp,
     onus.bp,
     credentials.bp,
     probes.bp,

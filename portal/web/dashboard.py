@@ -1,16 +1,21 @@
 """The start page and the pulse strip. Parse, query, render."""
 
-from flask import Blueprint, Response
+from datetime import timedelta
+
+from flask import Blueprint, Response, url_for
 from flask_babel import gettext as _
 from flask_babel import ngettext
+from markupsafe import Markup
 
 from portal.domain.statuses import Role
 from portal.queries import dashboard
-from portal.web import live
+from portal.web import charts, live
 from portal.web.access import requires
 from portal.web.formatting import now, number
 
 bp = Blueprint("dashboard", __name__)
+
+EDGE, GAP = timedelta(seconds=10), timedelta(minutes=1)  # the pool writes a point every ten seconds
 
 
 def _title(counts: dict[str, int]) -> str:
@@ -22,13 +27,15 @@ def _title(counts: dict[str, int]) -> str:
     return f"{responding}, {missing}"
 
 
-def _lead(counts: dict[str, int]) -> str:
-    others = (
-        (counts.get("unknown", 0), _("not read yet")),
-        (counts.get("paused", 0), _("paused")),
-        (counts.get("disabled", 0), _("disabled")),
-    )
-    return " · ".join(f"{number(amount)} {word}" for amount, word in others if amount)
+def _lead(counts: dict[str, int]) -> Markup:
+    """The groups of OLTs that are not simply read, each as the way to its list."""
+    lost = counts.get("unreachable", 0)
+    words = {"paused": _("paused"), "unknown": _("not read yet"), "disabled": _("disabled")}
+    others = {"unreachable": ngettext("%(n)s unreachable", "%(n)s unreachable", lost, n=number(lost))}
+    others |= {state: f"{number(counts.get(state, 0))} {word}" for state, word in words.items()}
+    link = Markup('<a href="{}">{}</a>')
+    shown = [link.format(url_for("olts.index", state=key), text) for key, text in others.items() if counts.get(key)]
+    return Markup(" · ").join(shown)
 
 
 @bp.get("/")
@@ -41,8 +48,8 @@ def index() -> Response:
         title=_title(found.counts),
         lead=_lead(found.counts),
         overview=found,
-        lines=dashboard.spark(found.pool, now()),
-        limit=dashboard.saturated_line(),
+        busy=charts.busy(found.pool, charts.window(now(), dashboard.HOUR, EDGE, GAP)),
+        limit=charts.saturation_height(),
     )
 
 

@@ -1,4 +1,4 @@
-"""The list of executions, one execution, and running its node again. Parse, query or service, render."""
+"""The list of executions, one execution, running its node again and cancelling it. Parse, query or service, render."""
 
 from datetime import UTC, datetime
 from enum import StrEnum
@@ -12,11 +12,11 @@ from flask_login import current_user
 from portal.domain.statuses import ACTIVE, ExecutionStatus, Role, Trigger
 from portal.models import Execution
 from portal.queries import executions, keyset
-from portal.services import executions as service
-from portal.services.errors import Invalid, ServiceError
+from portal.services import run_requests as service
+from portal.services.errors import NotFound, ServiceError
 from portal.web import live
 from portal.web.access import requires
-from portal.web.forms import said
+from portal.web.forms import refusal
 from portal.web.words import face
 
 bp = Blueprint("executions", __name__, url_prefix="/executions")
@@ -96,7 +96,23 @@ def again(execution_id: int) -> ResponseReturnValue:
     try:
         created_id, created = service.run_now(one.node_id, current_user.username, datetime.now(UTC))
     except ServiceError as error:
-        flash(said(error.errors.get("", str(error)) if isinstance(error, Invalid) else error.args[0]), "error")
+        flash(refusal(error), "error")
         return redirect(url_for("executions.detail", execution_id=execution_id), 303)
     flash(_("The run is queued.") if created else _("This node is already waiting or running."), "success")
     return redirect(url_for("executions.detail", execution_id=created_id), 303)
+
+
+@bp.post("/<int:execution_id>/cancel")
+@requires(Role.OPERATOR)
+def cancel(execution_id: int) -> ResponseReturnValue:
+    """End one that waits, or ask the poller that has it to stop; says so when it has ended meanwhile."""
+    try:
+        status = service.cancel(execution_id, current_user.username, datetime.now(UTC))
+    except NotFound:
+        abort(404)
+    except ServiceError as error:
+        flash(refusal(error), "error")
+    else:
+        waits = status is ExecutionStatus.RUNNING
+        flash(_("Its poller was asked to stop.") if waits else _("The execution is cancelled."), "success")
+    return redirect(url_for("executions.detail", execution_id=execution_id), 303)

@@ -124,7 +124,18 @@ def clock(moment: datetime | None, *, seconds: bool = True) -> str:
     if local.date() == today.date():
         return time
     year = f" {local.year}" if local.year != today.year else ""
-    return f"{local.day} {_month(local.month)}{year} {local:%H:%M}"
+    return f"{day(moment)}{year} {local:%H:%M}"
+
+
+def day(moment: datetime) -> str:
+    """12 mar, in the portal's zone."""
+    local = moment.astimezone(zone())
+    return f"{local.day} {_month(local.month)}"
+
+
+def hour(moment: datetime) -> str:
+    """10:41, in the portal's zone, of whatever day."""
+    return f"{moment.astimezone(zone()):%H:%M}"
 
 
 def _month(number_: int) -> str:

@@ -1,6 +1,7 @@
 """Forms of OLTs, credentials and workflow nodes: fields, help and what they hand to the services. Rules live there."""
 
 from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime, timedelta
 from itertools import groupby
 from typing import Any
 
@@ -10,6 +11,7 @@ from flask_babel import lazy_gettext as _l
 from flask_wtf import FlaskForm
 from wtforms import (
     BooleanField,
+    DateTimeLocalField,
     FloatField,
     HiddenField,
     IntegerField,
@@ -27,7 +29,9 @@ from portal.domain.messages import Message
 from portal.domain.statuses import NodeKind
 from portal.models import Brand, Olt, WorkflowNode
 from portal.queries.catalogue import CredentialRow
+from portal.services.errors import Invalid, ServiceError
 from portal.web.args import LARGEST
+from portal.web.formatting import interval, now, zone
 
 KIND_LABELS = {
     NodeKind.DISCOVERY: _l("Discovery: which ONUs exist, and their state"),
@@ -42,6 +46,12 @@ def said(message: str) -> str:
     """What a service or rule says, in the reader's language and as a sentence's beginning."""
     text = gettext(message.msgid, **message.params) if isinstance(message, Message) else str(message)
     return text[:1].upper() + text[1:]
+
+
+def refusal(error: ServiceError) -> str:
+    """Why a service refused, as a sentence for a message above a page."""
+    messages = error.errors.values() if isinstance(error, Invalid) else error.args[:1]
+    return " ".join(said(message) for message in messages)
 
 
 class ErrorForm(FlaskForm):  # type: ignore[misc]  # Flask-WTF ships no types
@@ -93,6 +103,34 @@ class DeleteForm(ErrorForm):
         validators=[DataRequired(), Length(max=255)],
         description=_l("Kept with the record of the deletion. For example: replaced, out of service."),
     )
+
+
+class PauseForm(ErrorForm):
+    """Why and until when nothing scheduled starts on some OLTs."""
+
+    reason = StringField(
+        _l("Reason"),
+        validators=[DataRequired(), Length(max=255)],
+        description=_l("Shown wherever the OLT is. For example: work on the power supply."),
+    )
+    until = DateTimeLocalField(
+        _l("Until"),
+        validators=[Optional()],
+        description=_l("Then it goes on by itself. Empty: until somebody resumes it."),
+    )
+
+    def end(self) -> datetime | None:
+        """The end as a moment; what is typed is meant in the portal's zone."""
+        typed: datetime | None = self.until.data
+        return typed.replace(tzinfo=zone()).astimezone(UTC) if typed else None
+
+
+def pause_ends() -> list[tuple[str, str]]:
+    """Ends that are often wanted: (what the button says, what it fills in)."""
+    here = now().astimezone(zone())
+    morning = (here + timedelta(days=1)).replace(hour=6, minute=0)
+    spans = [(interval(hours * 3600), here + timedelta(hours=hours)) for hours in (1, 4)]
+    return [(text, f"{at:%Y-%m-%dT%H:%M}") for text, at in [*spans, (_("Tomorrow 06:00"), morning)]]
 
 
 class OltForm(ErrorForm):
@@ -271,7 +309,7 @@ class NodeForm(ErrorForm):
         validators=[DataRequired(), Length(max=255)],
         description=_l("From the catalogue, such as huawei.onu_rx_power, or a dotted OID."),
     )
-    enabled = BooleanField(_l("Enabled"), default=True)
+    enabled = BooleanField(_l("Node enabled"), default=True)
     interval = StringField(
         _l("Every"), validators=[Length(max=20)], description=_l("For example 90s, 5m, 1h. Leave empty to use cron.")
     )

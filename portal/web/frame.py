@@ -16,6 +16,7 @@ from jinja2 import Environment
 from werkzeug.routing import IntegerConverter
 
 from portal.extensions import babel
+from portal.queries.olts import expected
 from portal.queries.pulse import read as read_pulse
 from portal.web import formatting, metrics, words
 from portal.web.access import can
@@ -50,23 +51,24 @@ MACRO_FILES = ("state", "page", "table", "form")
 
 
 class Page(NamedTuple):
-    """One entry of the rail. `key` is the letter that follows g."""
+    """One entry of the rail. `key` is the letter that follows g; `below`: other blueprints whose pages belong to it."""
 
     endpoint: str
     label: LazyString
     icon: str
     key: str
+    below: tuple[str, ...] = ()
 
     @property
     def here(self) -> bool:
         """True on this page and on the pages below it."""
-        return request.blueprint == self.endpoint.partition(".")[0]
+        return request.blueprint in (self.endpoint.partition(".")[0], *self.below)
 
 
 PAGES = (
     Page("dashboard.index", _l("Home"), "home", "i"),
-    Page("olts.index", _l("OLTs"), "router", "o"),
-    Page("workflows.index", _l("Workflows"), "sitemap", "w"),
+    Page("olts.index", _l("OLTs"), "router", "o", ("olt_actions", "credentials", "probes")),
+    Page("workflows.index", _l("Workflows"), "sitemap", "w", ("templates",)),
     Page("executions.index", _l("Executions"), "list-check", "e"),
     Page("pollers.index", _l("Pollers"), "cpu", "p"),
     Page("queue.index", _l("Queue"), "stack-2", "q"),
@@ -192,6 +194,7 @@ def init_frame(app: Flask) -> None:
         olt_face=words.olt_face,
         onu_face=words.onu_face,
         lane_word=words.lane_word,
+        expected_run=expected,
         can=can,
         here=here,
         here_path=lambda: request.script_root + request.path,

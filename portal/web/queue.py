@@ -28,6 +28,6 @@ def index() -> Response:
         "queue/index.html",
         title=_title(beat.waiting),
         beat=beat,
-        rows=queue.next_up(beat, now()),
+        rows=queue.next_up(now()),
         shown=queue.SHOWN,
     )

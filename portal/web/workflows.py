@@ -8,14 +8,14 @@ from werkzeug.wrappers import Response as BaseResponse
 from portal.domain.statuses import NodeKind, Role
 from portal.extensions import htmx
 from portal.models import Olt, WorkflowNode
-from portal.queries import catalogue, keyset, olts, workflows
-from portal.services import executions
+from portal.queries import catalogue, keyset, olts, templates, workflows
+from portal.services import run_requests
 from portal.services import workflows as service
 from portal.services.errors import Invalid, ServiceError
 from portal.web import args, live
 from portal.web.access import requires
 from portal.web.formatting import now
-from portal.web.forms import ActionForm, ChainedNodeForm, NodeForm, said
+from portal.web.forms import ActionForm, ChainedNodeForm, NodeForm, refusal
 
 bp = Blueprint("workflows", __name__)
 
@@ -35,9 +35,17 @@ def _node(node_id: int) -> tuple[WorkflowNode, Olt]:
 @bp.get("/workflows/")
 @requires(Role.VIEWER)
 def index() -> Response:
-    """Every OLT with the sums of its workflow. Live."""
-    q = args.text("q")
-    return live.render("workflows/index.html", q=q, page=workflows.page(q, keyset.cursor(request.args)))
+    """Every OLT with the sums of its workflow: ?q= and ?template= narrow it. Live."""
+    q, template_id = args.text("q"), args.number("template")
+    names = {row.id: row.name for row in templates.rows()}
+    return live.render(
+        "workflows/index.html",
+        q=q,
+        template=template_id,
+        templates=list(names.items()),
+        chips=[("template", _("Template: %(name)s", name=names[template_id]))] if template_id in names else [],
+        page=workflows.page(q, template_id, keyset.cursor(request.args)),
+    )
 
 
 @bp.get("/olts/<int:olt_id>/workflow")
@@ -149,13 +157,13 @@ def set_enabled(olt_id: int) -> BaseResponse:
 @bp.post("/workflow-nodes/<int:node_id>/run")
 @requires(Role.OPERATOR)
 def run_node(node_id: int) -> BaseResponse:
-    """Run a composite now. While one waits or runs, a second click gives the same execution."""
+    """Run a node now: a master with its chain, a chained node alone. A second click gives the same execution."""
     _found, olt = _node(node_id)
     olt_id = olt.id
     try:
-        execution_id, created = executions.run_now(node_id, current_user.username, now())
+        execution_id, created = run_requests.run_now(node_id, current_user.username, now())
     except ServiceError as refused:
-        flash(said(str(refused)), "error")
+        flash(refusal(refused), "error")
         return Response(headers={"HX-Refresh": "true"}) if htmx else _to_board(olt_id, node_id)
     if htmx:
         return _after(olt_id, node_id, 202)

@@ -18,7 +18,8 @@ pytestmark = pytest.mark.e2e
 PAGES = (
     "/olts/", "/olts/1", "/olts/new", "/olts/1/edit", "/olts/1/delete", "/olts/1/workflow", "/workflows/",
     "/olts/1/workflow/nodes/new", "/workflow-nodes/3/edit", "/workflow-nodes/2/delete", "/onus/", "/olts/1/onus",
-    "/onus/3", "/credentials/", "/credentials/1", "/credentials/new",
+    "/onus/3", "/credentials/", "/credentials/1", "/credentials/new", "/olts/pause?olt=1&olt=2", "/olts/disable?olt=1",
+    "/workflows/templates/", "/pollers/?span=7d", "/queue/", "/executions/1",
 )  # fmt: skip
 
 

@@ -12,7 +12,7 @@ from sqlalchemy import update
 
 from app import create_app
 from config import Settings
-from portal.domain.statuses import ErrorKind, ExecutionStatus, StepStatus
+from portal.domain.statuses import ErrorKind, ExecutionStatus, StepStatus, Trigger
 from portal.extensions import db
 from portal.models import (
     CoordinatorLog,
@@ -297,6 +297,60 @@ def test_run_now_leads_to_the_execution_and_a_second_click_to_the_same(built: Fl
     targets = [path_of(person.post(f"/workflow-nodes/{RX}/run").headers["Location"]) for _click in range(2)]
     assert (targets, executions(built)) == (["/executions/1", "/executions/1"], 1)
     assert "already on its way" in text_of(person.get("/executions/1"))
+
+
+def test_a_chained_node_runs_alone_after_a_question(built: Flask) -> None:
+    person = english(built)
+    form = card(person, SERIAL).select_one("form[action$='/run']")
+    assert form is not None
+    assert str(form["data-confirm"]) == "Run serial alone? Its master and the rest of the chain are not run."
+    targets = [path_of(person.post(str(form["action"])).headers["Location"]) for _click in range(2)]
+    assert (targets, executions(built)) == (["/executions/1", "/executions/1"], 1)
+    assert "Execution 1 is already on its way" in text_of(person.get("/executions/1"))
+    with built.app_context():
+        one = db.session.query(Execution).one()
+        assert (one.node_id, one.trigger, one.requested_by) == (SERIAL, Trigger.MANUAL, "operator")
+    waiting = card(person, SERIAL)
+    assert "Pending" in waiting.get_text(" ")
+    assert waiting.select_one("a[href='/executions/1']")
+    assert "Pending" not in card(person, RX).get_text(" ")
+
+
+def test_a_master_runs_without_a_question(built: Flask) -> None:
+    form = card(english(built), RX).select_one("form[action$='/run']")
+    assert form is not None
+    assert not form.has_attr("data-confirm")
+
+
+def test_a_slot_that_waits_is_moved_to_the_front_by_run_now(built: Flask) -> None:
+    with written(built) as session:
+        due = datetime.now(UTC) - timedelta(seconds=9)
+        session.add(Execution(node_id=RX, olt_id=1, node_name="Potencia RX", device_key="x", priority=40,
+                              scheduled_for=due, not_before=due + timedelta(seconds=90)))  # fmt: skip
+    person = english(built)
+    person.get(BOARD)
+    assert path_of(person.post(f"/workflow-nodes/{RX}/run").headers["Location"]) == "/executions/1"
+    text = text_of(person.get("/executions/1"))
+    assert "Schedule · asked for by operator" in text
+    assert "Next try" not in text
+
+
+def test_the_step_of_a_chained_node_is_that_of_its_newest_run(built: Flask) -> None:
+    ran(built, ExecutionStatus.FAILED, StepStatus.FAILED, ErrorKind.TIMEOUT)
+    at = datetime.now(UTC) - timedelta(seconds=2)
+    with written(built) as session:
+        alone = Execution(node_id=DESCRIPTION, olt_id=1, node_name="description", device_key="x", priority=40,
+                          status=ExecutionStatus.SUCCESS, trigger=Trigger.MANUAL, scheduled_for=at)  # fmt: skip
+        session.add(alone)
+        session.flush()
+        attempt = ExecutionAttempt(execution_id=alone.id, number=1, worker="w", token=9, started_at=at, finished_at=at)
+        session.add(attempt)
+        session.flush()
+        session.add(ExecutionStep(attempt_id=attempt.id, position=0, node_id=DESCRIPTION, node_key="description",
+                                  status=StepStatus.SUCCESS, rows=77, duration_ms=5))  # fmt: skip
+    text = card(english(built), DESCRIPTION).get_text(" ")
+    assert "77 rows" in text
+    assert "did not answer" not in text
 
 
 def press(person: Visitor, path: str, target: str) -> tuple[int, str]:

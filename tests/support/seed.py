@@ -69,6 +69,7 @@ class Seeder:
         self.olts: list[m.Olt] = []
         self.masters: list[m.WorkflowNode] = []
         self.node_olt: dict[int, m.Olt] = {}
+        self.pool = m.Pool(name="vm1", host="vm1", pid=4000, size=size.pollers, started_at=now, seen_at=now)
 
     def ago(self, seconds: float) -> datetime:
         return self.now - timedelta(seconds=seconds)
@@ -78,6 +79,7 @@ class Seeder:
             self._olts()
             self._onus()
             self._past()
+            self._open_pool()
             self._present()
             self._pool()
         self.session.flush()
@@ -133,7 +135,13 @@ class Seeder:
 
     def _state(self, n: int) -> dict[str, Any]:
         if self.size.olts > 10 and n % 41 == 7:
-            return {"state": OltState.UNREACHABLE, "state_since": self.ago(600 + n), "consecutive_failures": 4}
+            return {
+                "state": OltState.UNREACHABLE,
+                "state_since": self.ago(600 + n),
+                "consecutive_failures": 4,
+                "probes_sent": 9,
+                "probe_at": self.now + timedelta(seconds=45),
+            }
         if self.size.olts > 10 and n % 59 == 11:
             return {"state": OltState.PAUSED, "state_since": self.ago(3000), "paused_reason": "Mantenimiento del nodo"}
         if self.size.olts > 10 and n % 73 == 20:
@@ -315,6 +323,11 @@ class Seeder:
                 )
             )
 
+    def _open_pool(self) -> None:
+        self.pool.started_at = self.ago(40_000)
+        self.session.add(self.pool)
+        self.session.flush()
+
     def _present(self) -> None:
         running = self.masters[1::2][: self.size.busy]
         for number, node in enumerate(running, 1):
@@ -381,6 +394,7 @@ class Seeder:
             else {"status": PollerStatus.FREE}
         )
         return m.Poller(
+            pool_id=self.pool.id,
             host="vm1",
             poller_id=number,
             worker=f"poller-vm1-{number}-1700000000",
@@ -405,6 +419,7 @@ class Seeder:
                 m.PollerStats(
                     total_pollers=self.size.pollers,
                     busy_pollers=self.size.busy,
+                    queue_size=int(max(0, self.random.gauss(self.size.pending, 4) - 4)),
                     busy_percentage=share,
                     timestamp=self.ago((360 - n) * 10),
                 )
@@ -435,6 +450,7 @@ def keep_alive(app: Flask) -> None:
     now = datetime.now(UTC)
     with app.app_context(), transaction() as session:
         session.query(m.SchedulerState).update({"last_tick_at": now})
+        session.query(m.Pool).update({"seen_at": now})
         session.query(m.Poller).filter(m.Poller.seen_at > now - timedelta(hours=5)).update({"seen_at": now})
 
 

@@ -61,6 +61,14 @@
     if (known) { detail.headers["X-Digest"] = known; }
   });
 
+  // -- what a person has changed in a fragment stays: a tick, a number being typed, a table that was opened
+  function changed(name, node) {
+    if (name === "open") { return node.tagName === "DETAILS"; }
+    if (node.tagName !== "INPUT") { return false; }
+    return (name === "checked" && node.checked !== node.defaultChecked) || (name === "value" && node.value !== node.defaultValue);
+  }
+  Idiomorph.defaults.callbacks.beforeAttributeUpdated = function (name, node) { return !changed(name, node); };
+
   // -- a fragment arrives: remember its digest, let changed numbers fade once, rename the tab
   var before = new Map();
   document.addEventListener("htmx:beforeSwap", function (event) {

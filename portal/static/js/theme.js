@@ -22,5 +22,6 @@
     },
     read: read
   };
+  root.classList.add("fx-js"); // what only works with scripts is hidden without
   apply();
 })();

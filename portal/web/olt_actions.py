@@ -1,0 +1,111 @@
+"""What is done to several OLTs at once, or to one by the same way: enable, disable, pause, resume."""
+
+from flask import Blueprint, abort, flash, redirect, render_template, request, url_for
+from flask_babel import gettext as _
+from flask_babel import ngettext
+from flask_login import current_user
+from werkzeug.datastructures import MultiDict
+from werkzeug.wrappers import Response as BaseResponse
+
+from portal.domain.statuses import Role
+from portal.queries import olts
+from portal.services import olts as service
+from portal.services.errors import Invalid, ServiceError
+from portal.web.access import requires, safe_next
+from portal.web.args import LARGEST
+from portal.web.formatting import now, number, zone
+from portal.web.forms import ActionForm, PauseForm, pause_ends, refusal
+
+bp = Blueprint("olt_actions", __name__, url_prefix="/olts")
+
+Page = str | BaseResponse | tuple[str, int]
+
+MOST = 1000  # OLTs in one go
+ASKED = ("pause", "disable")  # these have a page of their own, with a question
+
+
+def _chosen(values: "MultiDict[str, str]") -> list[int]:
+    """The numbers in `olt`, each once; what is no number is left out."""
+    ids = dict.fromkeys(values.getlist("olt", type=int))
+    return [olt_id for olt_id in ids if 0 < olt_id <= LARGEST][:MOST]
+
+
+def _back(values: "MultiDict[str, str]") -> str:
+    return safe_next(values.get("next"), default=url_for("olts.index"))
+
+
+@bp.post("/bulk")
+@requires(Role.OPERATOR)
+def bulk() -> BaseResponse:
+    """Fields `olt` (several), `action` (enable, resume, pause, disable) and `next`: the page to return to."""
+    ids, action, back = _chosen(request.form), request.form.get("action"), _back(request.form)
+    if not ids:
+        flash(_("Choose at least one OLT."), "error")
+        return redirect(back, 303)
+    if action in ASKED:
+        return redirect(url_for(f"olt_actions.{action}", olt=ids, next=back), 303)
+    if action not in ("enable", "resume"):
+        abort(400)
+    try:
+        flash(_enable(ids) if action == "enable" else _resume(ids), "success")
+    except ServiceError as refused:
+        flash(refusal(refused), "error")
+    return redirect(back, 303)
+
+
+def _enable(ids: list[int]) -> str:
+    count = service.set_enabled_many(ids, True, current_user.username, now())
+    if not count:
+        return _("Nothing to do: enabled already.")
+    return ngettext("%(n)s OLT is enabled.", "%(n)s OLTs are enabled.", count, n=number(count))
+
+
+def _resume(ids: list[int]) -> str:
+    count = service.resume(ids, current_user.username, now())
+    if not count:
+        return _("Nothing to do: neither paused nor unreachable.")
+    return ngettext(
+        "%(n)s OLT goes on. One that did not answer is asked at once.",
+        "%(n)s OLTs go on. Those that did not answer are asked at once.", count, n=number(count),
+    )  # fmt: skip
+
+
+@bp.route("/pause", methods=["GET", "POST"])
+@requires(Role.OPERATOR)
+def pause() -> Page:
+    """Ask why and until when, then pause the OLTs in ?olt=."""
+    found, back, form = olts.names(_chosen(request.args)), _back(request.args), PauseForm()
+    if not found:
+        return redirect(back, 303)
+    if form.validate_on_submit():
+        try:
+            count = service.pause(list(found), form.reason.data, form.end(), current_user.username, now())
+        except Invalid as refused:
+            form.refuse(refused.errors)
+        else:
+            message = ngettext("%(n)s OLT is paused.", "%(n)s OLTs are paused.", count, n=number(count))
+            flash(message if count else _("Nothing to do: paused like this already."), "success")
+            return redirect(back, 303)
+    html = render_template(
+        "olts/pause.html", names=found, back=back, form=form, ends=pause_ends(), zone=zone().key
+    )  # fmt: skip
+    return html, 422 if form.errors else 200
+
+
+@bp.route("/disable", methods=["GET", "POST"])
+@requires(Role.OPERATOR)
+def disable() -> Page:
+    """Ask, then disable the OLTs in ?olt=."""
+    found, back, form = olts.names(_chosen(request.args)), _back(request.args), ActionForm()
+    if not found:
+        return redirect(back, 303)
+    if not form.validate_on_submit():
+        return render_template("olts/disable.html", names=found, back=back)
+    try:
+        count = service.set_enabled_many(list(found), False, current_user.username, now())
+    except ServiceError as refused:
+        flash(refusal(refused), "error")
+    else:
+        message = ngettext("%(n)s OLT is disabled.", "%(n)s OLTs are disabled.", count, n=number(count))
+        flash(message if count else _("Nothing to do: disabled already."), "success")
+    return redirect(back, 303)

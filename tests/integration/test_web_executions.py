@@ -1,0 +1,128 @@
+"""Cancelling one execution from its page, and what the pages say of one that was cancelled."""
+
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from bs4 import Tag
+from flask import Flask
+from sqlalchemy import update
+
+from portal.domain.statuses import ErrorKind, ExecutionStatus
+from portal.extensions import db
+from portal.models import AuditLog, Execution
+from tests.conftest import Databases
+from tests.support import builders, seed
+from tests.support.pages import Visitor, path_of, soup, text_of
+from tests.support.web import english, quick, written
+
+
+@pytest.fixture(params=["sqlite", "postgresql"])
+def database_url(request: pytest.FixtureRequest, databases: Databases, tmp_path: Path) -> str:
+    return databases.sqlite(tmp_path) if request.param == "sqlite" else databases.postgresql()
+
+
+@pytest.fixture
+def waiting(app: Flask) -> Flask:
+    """OLT-LIMA with one execution (1) that waits."""
+    quick(app)
+    with app.app_context():
+        seed.add_users(datetime.now(UTC))
+        node = builders.make_node(builders.make_olt(), name="ONUs")
+        due = datetime.now(UTC) - timedelta(seconds=5)
+        db.session.add(
+            Execution(node_id=node.id, node_name="ONUs", olt_id=node.workflow.olt_id, device_key="d", priority=90,
+                      scheduled_for=due, queued_at=due)
+        )  # fmt: skip
+        db.session.commit()
+        db.session.remove()
+    return app
+
+
+def change(app: Flask, **values: Any) -> None:
+    with written(app) as session:
+        session.execute(update(Execution).values(**values))
+
+
+def execution_of(app: Flask) -> Execution:
+    with app.app_context():
+        found = db.session.query(Execution).one()
+        db.session.expunge(found)
+        return found
+
+
+def cancel_form(person: Visitor) -> Tag | None:
+    return soup(person.get("/executions/1")).select_one("form[action$='/cancel']")
+
+
+def test_one_that_waits_is_cancelled_after_a_question(waiting: Flask) -> None:
+    person = english(waiting)
+    form = cancel_form(person)
+    assert form is not None
+    assert str(form["data-confirm"]).startswith("Cancel ONUs on OLT-LIMA? It does not run")
+    answer = person.post("/executions/1/cancel")
+    assert (answer.status_code, path_of(answer.headers["Location"])) == (303, "/executions/1")
+    one = execution_of(waiting)
+    assert (one.status, one.cancelled_by) == (ExecutionStatus.INTERRUPTED, "operator")
+    text = text_of(person.get("/executions/1"))
+    assert "The execution is cancelled." in text
+    assert "Cancelled by operator" in text
+    assert cancel_form(person) is None
+    with waiting.app_context():
+        assert db.session.query(AuditLog).filter_by(action="execution.cancel").one().actor == "operator"
+
+
+def test_one_that_runs_is_asked_to_stop_and_says_by_whom(waiting: Flask) -> None:
+    change(waiting, status=ExecutionStatus.RUNNING, started_at=datetime.now(UTC), token=5, worker="w")
+    person = english(waiting)
+    form = cancel_form(person)
+    assert form is not None
+    assert "It stops before its next request" in str(form["data-confirm"])
+    person.post("/executions/1/cancel")
+    one = execution_of(waiting)
+    assert (one.status, one.cancelled_by) == (ExecutionStatus.RUNNING, "operator")
+    text = text_of(person.get("/executions/1"))
+    assert "Its poller was asked to stop." in text
+    assert "Asked to stop by operator" in text
+    assert cancel_form(person) is None
+    assert "Asked to stop by operator" in text_of(person.get("/executions/"))
+
+
+def test_one_that_has_ended_meanwhile_is_not_rewritten(waiting: Flask) -> None:
+    person = english(waiting)
+    assert cancel_form(person) is not None
+    change(waiting, status=ExecutionStatus.SUCCESS, finished_at=datetime.now(UTC))
+    person.post("/executions/1/cancel")
+    one = execution_of(waiting)
+    assert (one.status, one.cancelled_by) == (ExecutionStatus.SUCCESS, "")
+    page = person.get("/executions/1")
+    assert soup(page).select_one("[data-flash].fx-red") is not None
+    assert "It has ended already: there is nothing to cancel" in text_of(page)
+
+
+def test_the_lists_say_who_cancelled_instead_of_why_it_was_aborted(waiting: Flask) -> None:
+    change(waiting, status=ExecutionStatus.INTERRUPTED, error_kind=ErrorKind.ABORTED, cancelled_by="ana")
+    person = english(waiting)
+    for path in ("/executions/", "/olts/1", "/executions/1"):
+        text = text_of(person.get(path))
+        assert "Cancelled by ana" in text, path
+        assert "was disabled" not in text, path
+
+
+def test_one_whose_poller_was_stopped_says_that_it_goes_on_elsewhere(waiting: Flask) -> None:
+    change(waiting, error_kind=ErrorKind.SHUTDOWN)
+    assert "The poller was stopped; the run goes on elsewhere" in text_of(english(waiting).get("/executions/1"))
+
+
+def test_a_viewer_is_not_offered_to_cancel_and_may_not(waiting: Flask) -> None:
+    person = english(waiting, "viewer")
+    assert cancel_form(person) is None
+    assert person.post("/executions/1/cancel").status_code == 403
+    assert execution_of(waiting).status is ExecutionStatus.PENDING
+
+
+def test_an_execution_that_does_not_exist_is_not_found(waiting: Flask) -> None:
+    person = english(waiting)
+    person.get("/executions/1")
+    assert person.post("/executions/99/cancel").status_code == 404
