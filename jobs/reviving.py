@@ -8,6 +8,8 @@ from contextlib import closing, contextmanager
 from dataclasses import replace
 from datetime import UTC, datetime
 
+from flask import current_app
+
 from jobs import claim as claims
 from jobs.claim import Claim
 from jobs.drivers import open_session
@@ -57,8 +59,10 @@ def _ask_all(suspects: Sequence[Suspect]) -> dict[int, bool]:
         return {}
     redis, owner = queueing.connection(), f"revive-{os.getpid()}"
 
+    quarantine = float(current_app.config["QUARANTINE_SECONDS"])
+
     def hold(olt_id: int) -> Claim | None:
-        return claims.hold(redis, olt_id, owner, LEASE_SECONDS)
+        return claims.hold(redis, olt_id, owner, LEASE_SECONDS, quarantine)
 
     pool = ThreadPoolExecutor(max_workers=len(suspects))
     asked = {pool.submit(ask, suspect, hold, lambda mine: claims.release(redis, mine)): suspect.olt_id

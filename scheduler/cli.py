@@ -26,7 +26,7 @@ def run() -> None:
 def tick(explain: bool, as_json: bool) -> None:
     """What would run now, and what would be skipped and why. Changes nothing."""
     now = datetime.now(UTC)
-    plan = planner.plan(due.select_due(db.session(), now), now, next_cron)
+    plan = planner.plan(due.select_due(db.session(), now, lock=False), now, next_cron)
     db.session.rollback()
     lines = _lines(plan)
     click.echo(json.dumps(lines, indent=2) if as_json else "\n".join(map(_sentence, lines)) or "nothing is due")
@@ -34,7 +34,8 @@ def tick(explain: bool, as_json: bool) -> None:
 
 def _lines(plan: Plan) -> list[dict[str, object]]:
     runs = [{"node": n.master.node_name, "olt_id": n.master.olt_id, "slot": n.scheduled_for.isoformat(),
-             "decision": "run"} for n in plan.new]  # fmt: skip
+             "decision": "run" if n.not_before is None else f"run at {n.not_before.isoformat()}"}
+            for n in plan.new]  # fmt: skip
     skips = [{"node": s.master.node_name, "olt_id": s.master.olt_id, "slot": s.last.isoformat(),
               "decision": f"skip: {s.reason}", "slots": s.count} for s in plan.skipped]  # fmt: skip
     return [*runs, *skips]

@@ -1,61 +1,93 @@
-"""Which masters are due: one indexed select, plain rows out. Its cost grows with what is due, not with what exists."""
+"""Which masters are due: one indexed select of plain columns. Its cost grows with what is due, not with what exists."""
 
 from datetime import datetime
+from typing import Any
 
-from sqlalchemy import ColumnElement, and_, select
+from sqlalchemy import ColumnElement, Row, Select, and_, or_, select, text
 from sqlalchemy.orm import Session
 
+from portal.domain import schedule
 from portal.domain.slots import DueMaster
-from portal.domain.statuses import ACTIVE, ExecutionStatus
-from portal.models import Execution, Olt, Workflow, WorkflowNode
+from portal.domain.statuses import ExecutionStatus
+from portal.models import Execution, Olt, Workflow, WorkflowNode, WorkflowTemplate
 
 LIMIT = 5000  # a tick takes no more than this; the rest comes a second later
 
+# Literally the condition of the partial index: with bound values SQLite would read a node's whole history instead.
+ACTIVE_SQL = text("executions.status IN ('PENDING', 'RUNNING')")
+
 
 def _due(now: datetime) -> ColumnElement[bool]:
+    """A chained node has no clock (the table's law), a disabled one neither; `enabled` is a second guard.
+
+    `master_id IS NULL` is not said: without statistics SQLite would go by the index of that column.
+    """
     return and_(
         WorkflowNode.next_run_at <= now,
-        WorkflowNode.master_id.is_(None),
         WorkflowNode.enabled.is_(True),
         Workflow.enabled.is_(True),
         Olt.enabled.is_(True),
         Olt.deleted_at.is_(None),
+        or_(
+            WorkflowNode.template_node_id.is_(None),
+            WorkflowTemplate.id.is_(None),
+            WorkflowTemplate.enabled.is_(True),
+        ),
+    )
+
+
+def _of_due(query: Select[Any], now: datetime) -> Select[Any]:
+    return (
+        query.select_from(WorkflowNode)
+        .join(Workflow, WorkflowNode.workflow_id == Workflow.id)
+        .join(Olt, Workflow.olt_id == Olt.id)
+        .outerjoin(WorkflowTemplate, Workflow.template_id == WorkflowTemplate.id)
+        .where(_due(now))
     )
 
 
 def anything_due(session: Session, now: datetime) -> bool:
     """True when a tick at `now` would have something to decide. Takes no lock."""
-    query = select(WorkflowNode.id).join(Workflow).join(Olt).where(_due(now)).limit(1)
-    return session.scalar(query) is not None
+    return session.scalar(_of_due(select(WorkflowNode.id), now).limit(1)) is not None
 
 
-def select_due(session: Session, now: datetime) -> list[DueMaster]:
-    """The due masters with what their plan depends on, locked against a second scheduler's tick (PostgreSQL)."""
-    active = and_(Execution.node_id == WorkflowNode.id, Execution.status.in_(ACTIVE))
-    query = (
-        select(WorkflowNode, Olt, Execution)
-        .join(Workflow, WorkflowNode.workflow_id == Workflow.id)
-        .join(Olt, Workflow.olt_id == Olt.id)
-        .outerjoin(Execution, active)
-        .where(_due(now))
-        .order_by(WorkflowNode.next_run_at)
-        .limit(LIMIT)
-        .with_for_update(of=WorkflowNode, skip_locked=True)
-    )
-    return [_row(node, olt, running) for node, olt, running in session.execute(query)]
+def select_due(session: Session, now: datetime, *, lock: bool = True) -> list[DueMaster]:
+    """The due masters with what their plan depends on, those that wait longest first.
+
+    With `lock` they are locked against a second scheduler's tick (PostgreSQL), and those that somebody else is
+    writing are left for the next second.
+    """
+    query = due_query(now)
+    if lock:
+        # NO KEY UPDATE: who only refers to a node (a step, a manual run) neither waits for the tick nor hides it.
+        query = query.with_for_update(of=WorkflowNode, skip_locked=True, key_share=True)
+    return [_master(row, now) for row in session.execute(query)]
 
 
-def _row(node: WorkflowNode, olt: Olt, active: Execution | None) -> DueMaster:
-    assert node.next_run_at is not None  # noqa: S101  (the select asks for it)
+def due_query(now: datetime) -> Select[Any]:
+    """The select behind `select_due`, without its lock."""
+    columns = select(
+        WorkflowNode.id.label("node_id"), WorkflowNode.name, WorkflowNode.priority, WorkflowNode.next_run_at,
+        WorkflowNode.interval_seconds, WorkflowNode.cron,
+        Olt.id.label("olt_id"), Olt.address, Olt.port, Olt.site, Olt.state, Olt.paused_until,
+        Execution.id.label("active_id"), Execution.status, Execution.attempt,
+    )  # fmt: skip
+    active = and_(Execution.node_id == WorkflowNode.id, ACTIVE_SQL)
+    return _of_due(columns, now).outerjoin(Execution, active).order_by(WorkflowNode.next_run_at).limit(LIMIT)
+
+
+def _master(row: Row[Any], now: datetime) -> DueMaster:
     return DueMaster(
-        node_id=node.id,
-        node_name=node.name,
-        olt_id=olt.id,
-        device_key=olt.device_key,
-        priority=node.priority,
-        next_run_at=node.next_run_at,
-        interval_seconds=node.interval_seconds,
-        cron=node.cron,
-        active_id=active.id if active else None,
-        active_waits_to_retry=active is not None and active.status is ExecutionStatus.PENDING and active.attempt > 0,
+        node_id=row.node_id,
+        node_name=row.name,
+        olt_id=row.olt_id,
+        device_key=f"{row.address}:{row.port}",  # Olt.device_key
+        priority=row.priority,
+        next_run_at=row.next_run_at,
+        interval_seconds=row.interval_seconds,
+        cron=row.cron,
+        active_id=row.active_id,
+        active_waits_to_retry=row.status is ExecutionStatus.PENDING and row.attempt > 0,
+        site=row.site,
+        blocked=schedule.blocked(row.state, row.paused_until, now),
     )

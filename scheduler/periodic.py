@@ -11,11 +11,12 @@ from portal import queueing
 
 @dataclass(frozen=True)
 class PeriodicJob:
-    """One job of the maintenance queue. Seconds."""
+    """One periodic job and the queue that it goes to. Seconds."""
 
     task: str
     interval: int
     timeout: int = 60
+    queue: str = queueing.MAINTENANCE_QUEUE
 
     @property
     def id(self) -> str:
@@ -24,6 +25,7 @@ class PeriodicJob:
 
 JOBS = (
     PeriodicJob(queueing.REAP, 5),
+    PeriodicJob(queueing.REVIVE, 5, timeout=30, queue=queueing.PROBE_QUEUE),
     PeriodicJob(queueing.RECORD_POLLER_STATS, 10),
     PeriodicJob(queueing.CLEAN_UP, 3600, timeout=600),
 )
@@ -32,7 +34,8 @@ JOBS = (
 def reconcile(scheduler: Scheduler) -> int:
     """Make rq-scheduler hold exactly JOBS; returns how many were put right.
 
-    A job may be missing (killed between two commands, Redis emptied) or set far ahead (the clock was wrong).
+    A job may be missing (killed between two commands, Redis emptied), set far ahead (the clock was wrong), or go to
+    another queue than it should (left by an earlier release).
     """
     known = {key.decode(): score for key, score in
              scheduler.connection.zrange(scheduler.scheduled_jobs_key, 0, -1, withscores=True)}  # fmt: skip
@@ -43,8 +46,8 @@ def reconcile(scheduler: Scheduler) -> int:
 
 def _mend(scheduler: Scheduler, job: PeriodicJob, score: float | None) -> bool:
     latest = time.time() + job.interval + 1
-    alive = scheduler.connection.exists(f"rq:job:{job.id}")
-    if alive and score is not None and score <= latest:
+    queue = scheduler.connection.hget(f"rq:job:{job.id}", "origin")
+    if queue == job.queue.encode() and score is not None and score <= latest:
         return False
     scheduler.schedule(
         datetime.now(UTC) + timedelta(seconds=min(job.interval, 5)),
@@ -54,6 +57,6 @@ def _mend(scheduler: Scheduler, job: PeriodicJob, score: float | None) -> bool:
         timeout=job.timeout,
         description=job.task,
         result_ttl=job.interval * 10,
-        queue_name=queueing.MAINTENANCE_QUEUE,
+        queue_name=job.queue,
     )
     return True

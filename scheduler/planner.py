@@ -1,7 +1,7 @@
 """From due masters to executions and skipped slots. Pure: no database, no Redis, `now` is an argument."""
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
 from portal.domain import schedule
@@ -25,8 +25,9 @@ def plan(due: Iterable[DueMaster], now: datetime, next_cron: NextCron, *, from_e
     """Decide each due slot: run, run late, or skip with a cause; and move every clock along its grid.
 
     Of the slots that passed while nothing ticked, the latest still runs if less than half its interval has
-    gone by (design §5.11). A slot that finds its node ACTIVE is skipped; one that only waits for a retry is
-    superseded (§5.9). With `from_end` the clock of a node that runs stops until the end of the run (§5.3).
+    gone by, many such runs one after the other (design §5.11). A slot that finds its node ACTIVE is skipped; what
+    only waits for a retry is superseded (§5.9). Nothing of a blocked OLT runs (§5.10). With `from_end` the clock of
+    an interval stops while its node runs, until the end of the run (§5.3); a cron line goes on.
     """
     new: list[NewExecution] = []
     skipped: list[SkippedSlots] = []
@@ -37,7 +38,11 @@ def plan(due: Iterable[DueMaster], now: datetime, next_cron: NextCron, *, from_e
         skipped.extend(missed)
         if taken is not None:
             new.append(taken)
-        next_runs[master.node_id] = None if from_end and taken is not None else passed.following
+        next_runs[master.node_id] = passed.following
+    new, missed = _spread(new, now)
+    skipped.extend(missed)
+    if from_end:
+        next_runs |= {taken.master.node_id: None for taken in new if taken.master.interval_seconds is not None}
     return Plan(tuple(new), tuple(skipped), next_runs)
 
 
@@ -56,13 +61,37 @@ def _passed(master: DueMaster, now: datetime, next_cron: NextCron) -> _Passed:
 
 
 def _decide(master: DueMaster, passed: _Passed, now: datetime) -> tuple[NewExecution | None, list[SkippedSlots]]:
-    interval = int((passed.following - passed.latest).total_seconds())
     down = SkipReason.SCHEDULER_DOWN
-    if not schedule.still_worth_running(passed.latest, interval, now):
-        return None, [SkippedSlots(master, down, master.next_run_at, passed.latest, passed.earlier + 1)]
+    waiting = master.active_id if master.active_waits_to_retry else None
+    none_runs = master.blocked or (None if _worth_running(passed, now) else down)
+    if none_runs is not None:
+        count = passed.earlier + 1
+        return None, [SkippedSlots(master, none_runs, master.next_run_at, passed.latest, count, supersedes=waiting)]
     skipped = []
     if passed.earlier:
         skipped.append(SkippedSlots(master, down, master.next_run_at, passed.before_latest, passed.earlier))
     if master.active_id is None or master.active_waits_to_retry:
-        return NewExecution(master, passed.latest, passed.following, master.active_id), skipped
+        return NewExecution(master, passed.latest, passed.following, supersedes=waiting), skipped
     return None, [*skipped, SkippedSlots(master, SkipReason.STILL_ACTIVE, passed.latest, passed.latest)]
+
+
+def _worth_running(passed: _Passed, now: datetime) -> bool:
+    if not schedule.passed_unseen(passed.latest, now):
+        return True
+    interval = int((passed.following - passed.latest).total_seconds())
+    return schedule.still_worth_running(passed.latest, interval, now)
+
+
+def _spread(new: list[NewExecution], now: datetime) -> tuple[list[NewExecution], list[SkippedSlots]]:
+    """Give late runs their turns. What came on time starts now, however much it is."""
+    late = [taken for taken in new if schedule.passed_unseen(taken.scheduled_for, now)]
+    starts = schedule.spread_starts(now, [taken.overdue_at for taken in late])
+    kept = [taken for taken in new if not schedule.passed_unseen(taken.scheduled_for, now)]
+    skipped = []
+    for taken, start in zip(late, starts, strict=True):
+        if start is not None:
+            kept.append(taken if start <= now else replace(taken, not_before=start))
+        else:
+            slot, down = taken.scheduled_for, SkipReason.SCHEDULER_DOWN
+            skipped.append(SkippedSlots(taken.master, down, slot, slot, supersedes=taken.supersedes))
+    return kept, skipped

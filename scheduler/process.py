@@ -6,13 +6,16 @@ import signal
 import socket
 import time
 from collections.abc import Callable
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any
 from uuid import uuid4
 
+from flask import current_app
 from redis import Redis
+from redis.backoff import NoBackoff
 from redis.exceptions import RedisError
-from rq.job import Job
+from redis.retry import Retry
+from rq.job import Job, JobStatus
 from rq_scheduler import Scheduler
 from sqlalchemy.exc import OperationalError
 
@@ -26,6 +29,10 @@ log = logging.getLogger(__name__)
 LEADER_KEY = "facho:leader"
 LEADER_SECONDS = 5
 RECONCILE_SECONDS = 60
+REDIS_SECONDS = 2.0  # a Redis that takes longer to answer is away: the clock does not wait for it
+CLOCK_STEP_SECONDS = 2.0
+# RQ's worker gives a sign of life each 30 s while a job runs. One that was killed leaves its job "started" for ever.
+RUNNING_SIGN = timedelta(seconds=35)
 
 _LEAD = """
 local holder = redis.call('GET', KEYS[1])
@@ -43,13 +50,15 @@ class LeaderScheduler(Scheduler):
     job_class = queueing.TaskJob
     queue_class = queueing.TaskQueue
 
-    def __init__(self, connection: Redis, beat: Callable[[str, datetime], Any]) -> None:
+    def __init__(self, connection: Redis, beat: Callable[[str, datetime, bool], Any]) -> None:
+        """`beat`: the tick, given the leader's name, the time, and whether Redis answers."""
         name = f"scheduler-{socket.gethostname()}-{os.getpid()}-{uuid4().hex[:8]}"
         super().__init__(queue_name=queueing.MAINTENANCE_QUEUE, interval=1, connection=connection, name=name)
         self.leading = False
         self._beat = beat
         self._stop = False
         self._reconciled_at = -RECONCILE_SECONDS * 1.0
+        self._wall_ahead = time.time() - time.monotonic()
 
     def acquire_lock(self) -> bool:
         """Take or renew the leader lease. Only its owner renews it: a frozen leader that wakes up finds it taken."""
@@ -69,14 +78,14 @@ class LeaderScheduler(Scheduler):
         self.leading = leading
 
     def enqueue_job(self, job: Job) -> None:
-        """Move a periodic job on and queue it, unless it is still queued. The new time is written first:
+        """Move a periodic job on and queue it, unless it is still queued or being run. The new time is written first:
 
         a kill in between loses one run, never the schedule.
         """
         interval = int(job.meta.get("interval", 60))
         self.connection.zadd(self.scheduled_jobs_key, {job.id: int(time.time()) + interval})
         queue = self.get_queue_for_job(job)
-        if self.connection.lpos(queue.key, job.id) is None:
+        if not _is_running(job) and self.connection.lpos(queue.key, job.id) is None:
             queue.enqueue_job(job)
 
     def get_jobs_to_queue(self, with_times: bool = False) -> Any:
@@ -90,21 +99,38 @@ class LeaderScheduler(Scheduler):
         due = time.monotonic()
         while not self._stop:
             self.once()
+            self._note_slowness(time.monotonic() - due)
             due = max(due + 1, time.monotonic())
             while not self._stop and (left := due - time.monotonic()) > 0:
                 time.sleep(min(left, 0.2))
         self._leave()
+
+    def _note_slowness(self, seconds: float) -> None:
+        """Ticks that would have begun meanwhile are not made up for: the next one sees all that is due."""
+        skipped = int(seconds) - 1
+        if self.leading and skipped > 0:
+            log.warning("event=tick_slow seconds=%.1f skipped=%d", seconds, skipped)
 
     def _request_stop(self, _number: int, _frame: Any) -> None:
         self._stop = True
 
     def once(self) -> None:
         """One second's work."""
+        self._watch_clock()
         redis_answers = self._lead_or_stand_by()
         if self.leading:
-            self._tick()
+            self._tick(redis_answers)
         if self.leading and redis_answers:
             self._periodic()
+
+    def _watch_clock(self) -> None:
+        """The cadence goes by the monotonic clock, but periodic jobs wait for times: after a step they are set anew."""
+        ahead = time.time() - time.monotonic()
+        step = ahead - self._wall_ahead
+        self._wall_ahead = ahead
+        if abs(step) > CLOCK_STEP_SECONDS:
+            log.warning("event=clock_stepped seconds=%+.0f", step)
+            self._reconciled_at = -RECONCILE_SECONDS * 1.0
 
     def _lead_or_stand_by(self) -> bool:
         """True when Redis answered. Without it the last leader goes on: slots are unique rows, a second is harmless."""
@@ -117,9 +143,9 @@ class LeaderScheduler(Scheduler):
             return False
         return True
 
-    def _tick(self) -> None:
+    def _tick(self, redis_answers: bool) -> None:
         try:
-            self._beat(self.name, datetime.now(UTC))
+            self._beat(self.name, datetime.now(UTC), redis_answers)
         except OperationalError as error:  # the database is away, full or read-only: the next second tries again
             log.error("event=tick_failed error=%s", str(error.orig).strip())
         except Exception as error:  # a fault of ours in one tick must not end the clock
@@ -143,13 +169,28 @@ class LeaderScheduler(Scheduler):
             log.warning("event=redis_away error=%s", type(error).__name__)
 
 
+def _is_running(job: Job) -> bool:
+    """Whether a worker has it in hand, as far as it was heard of lately."""
+    if job.get_status(refresh=False) is not JobStatus.STARTED or job.last_heartbeat is None:
+        return False
+    return timedelta() <= datetime.now(UTC) - job.last_heartbeat < RUNNING_SIGN
+
+
 def run() -> None:
     """Run until SIGTERM or SIGINT, inside an app context."""
 
-    def beat(leader: str, now: datetime) -> None:
+    def beat(leader: str, now: datetime, redis_answers: bool) -> None:
         try:
-            tick(leader, now)
+            tick(leader, now, push=redis_answers)
         finally:
             db.session.remove()
 
-    LeaderScheduler(queueing.connection(), beat).run()
+    LeaderScheduler(_connect(current_app.config["REDIS_URL"]), beat).run()
+
+
+def _connect(url: str) -> Redis:
+    """As queueing.connect, but impatient."""
+    return Redis.from_url(
+        url, retry=Retry(NoBackoff(), 0), retry_on_timeout=False, socket_timeout=REDIS_SECONDS,
+        socket_connect_timeout=REDIS_SECONDS, health_check_interval=15,
+    )  # fmt: skip

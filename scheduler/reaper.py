@@ -14,7 +14,8 @@ def reap() -> None:
     now = datetime.now(UTC)
     lost = _lost(now)
     pushed = _push_forgotten(now)
-    queueing.ask_to_stop(reaping.running_on_disabled())
+    for olt_id, token in reaping.to_stop():
+        queueing.ask_to_stop_token(olt_id, token)
     kicked = queueing.mark_ready(reaping.waiting_olts())
     if lost or pushed or kicked:
         log.info("event=reaped lost=%d pushed=%d kicked=%d", lost, pushed, kicked)
@@ -35,7 +36,9 @@ def _lost(now: datetime) -> int:
 
 def _push_forgotten(now: datetime) -> int:
     """Committed but never queued, `not_before` reached, or forgotten by Redis."""
-    tickets = queueing.unknown(reaping.to_queue(now))
-    queueing.push(tickets)
-    reaping.mark_queued(tickets, now)
-    return len(tickets)
+    looked_at = reaping.to_queue(now)
+    forgotten = queueing.unknown(looked_at)
+    queueing.push(forgotten)
+    # Where there are more than one look takes in, the others get their turn next time.
+    reaping.mark_queued(looked_at if len(looked_at) == reaping.LIMIT else forgotten, now)
+    return len(forgotten)

@@ -2,14 +2,19 @@
 
 import logging
 import time
+from contextlib import suppress
 from datetime import datetime, timedelta
+from functools import cache
 from zoneinfo import ZoneInfo
 
 from flask import current_app
+from sqlalchemy.exc import IntegrityError, SQLAlchemyError
 
 from portal import queueing
+from portal.domain.fields import FieldError
 from portal.domain.slots import DueMaster, Plan
 from portal.extensions import db
+from portal.queueing import Ticket
 from portal.services import clock, slots
 from scheduler import due, planner
 
@@ -21,26 +26,66 @@ EMPTY = Plan((), (), {})
 def next_cron(line: str, moment: datetime) -> datetime:
     """First time of the cron line strictly after `moment`, read in the portal's zone; aware UTC.
 
-    A line that never fires is refused on entry; if the calendar brings one all the same, it is due in a year.
+    A line that never fires or cannot be read is refused on entry. If one is there all the same it is due in a year,
+    and does not stop the clock of all others.
     """
     zone = ZoneInfo(current_app.config["TIMEZONE"])
-    return clock.next_cron(line, moment, zone) or moment + timedelta(days=365)
+    try:
+        # In the hour that is repeated when summer time ends, the first answer may be the earlier of the two.
+        return next(at for at in clock.cron_times(line, moment, zone) if at > moment)
+    except (StopIteration, FieldError):
+        log.error("event=cron_never_fires line=%r", line)
+        return moment + timedelta(days=365)
 
 
-def tick(leader: str, now: datetime) -> Plan:
-    """Decide everything due at `now`. Redis may be away: the reaper pushes later what could not be pushed."""
+def tick(leader: str, now: datetime, *, push: bool = True) -> Plan:
+    """Decide everything due at `now`, and queue what may start. Redis may be away: the reaper makes up for the push.
+
+    With `push=False` Redis is known to be away and not even asked.
+    """
     began = time.monotonic()
+    try:
+        plan = _turn(now, push=push)
+    except Exception as error:
+        words = f"{type(error).__name__}: {getattr(error, 'orig', None) or error}"
+        with suppress(SQLAlchemyError):  # the first error is the one to be raised
+            slots.record_tick(leader, now, _milliseconds(began), None, words)
+        raise
+    slots.record_tick(leader, now, _milliseconds(began), plan)
+    return plan
+
+
+def _milliseconds(began: float) -> int:
+    return round((time.monotonic() - began) * 1000)
+
+
+def _turn(now: datetime, *, push: bool) -> Plan:
+    session = db.session()
+    anything_due, anything_ripe = due.anything_due(session, now), slots.anything_ripe(session, now)
+    session.rollback()
+    plan, tickets = _take(now, queued=push) if anything_due else (EMPTY, [])
+    if push:
+        _push(tickets)
+        # After the slots were taken: what they superseded must not be tried again.
+        _push(slots.queue_ripe(now) if anything_ripe else [])
+    return plan
+
+
+def _take(now: datetime, *, queued: bool) -> tuple[Plan, list[Ticket]]:
     from_end = current_app.config["NEXTCHECK_MODE"] == "from_end"
-    idle = not due.anything_due(db.session(), now)
-    db.session.rollback()
 
     def decide(masters: list[DueMaster]) -> Plan:
-        return planner.plan(masters, now, next_cron, from_end=from_end)
+        return planner.plan(masters, now, cache(next_cron), from_end=from_end)
 
-    plan, tickets = (EMPTY, []) if idle else slots.take(lambda session: due.select_due(session, now), decide, now)
+    try:
+        return slots.take(lambda session: due.select_due(session, now), decide, now, queued=queued)
+    except IntegrityError as error:  # another process was faster; the next second sees what it did
+        log.warning("event=tick_doubled error=%s", type(error.orig).__name__)
+        return EMPTY, []
+
+
+def _push(tickets: list[Ticket]) -> None:
     try:
         queueing.push(tickets)
     except queueing.RedisError as error:
         log.warning("event=push_failed tickets=%d error=%s", len(tickets), type(error).__name__)
-    slots.record_tick(leader, now, round((time.monotonic() - began) * 1000), plan)
-    return plan

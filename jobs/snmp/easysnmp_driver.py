@@ -26,6 +26,8 @@ from easysnmp.exceptions import (
 
 from jobs.snmp.errors import (
     SnmpAuthError,
+    SnmpBadAnswer,
+    SnmpBadOid,
     SnmpDeviceError,
     SnmpError,
     SnmpNoSuchObject,
@@ -222,7 +224,10 @@ def _var_bind(variable: SNMPVariable) -> VarBind:
     """The library cuts an OID in two at a place of its own choosing: joined again before anyone looks at it."""
     oid = f"{variable.oid}.{variable.oid_index}" if variable.oid_index else str(variable.oid)
     kind = _TYPES.get(variable.snmp_type, SnmpType.UNKNOWN)
-    return VarBind(oid.removeprefix("."), kind, _value(kind, variable.value or ""))
+    try:
+        return VarBind(checked_oid(oid.removeprefix(".")), kind, _value(kind, variable.value or ""))
+    except SnmpBadOid:
+        raise SnmpBadAnswer("the OLT answered with a name that is no OID: its answer cannot be read") from None
 
 
 def _value(kind: SnmpType, text: str) -> int | bytes | str | None:

@@ -53,6 +53,13 @@ class SnmpUnreachable(SnmpError):  # noqa: N818
     kind = ErrorKind.UNREACHABLE
 
 
+class SnmpBadAnswer(SnmpError):  # noqa: N818
+    """The device's answer cannot be read at all. Asking for less of the same is of no use, and the C library may crash
+
+    on the next one (easysnmp 0.2.6, GETNEXT answered with an empty name).
+    """
+
+
 class SnmpBadOid(SnmpError):  # noqa: N818
     """The text is not an OID that can be sent. Raised before anything goes out."""
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 
 from jobs.snmp.errors import (
     SnmpAuthError,
+    SnmpBadAnswer,
     SnmpBadOid,
     SnmpDeviceError,
     SnmpError,
@@ -135,7 +136,7 @@ class _Getter:
             answer = self._request(batch)
         except SnmpTimeout as error:
             self._after_silence(batch, error)
-        except (SnmpAuthError, SnmpUnreachable) as error:
+        except (SnmpAuthError, SnmpBadAnswer, SnmpUnreachable) as error:
             raise _Stop(error.kind, str(error)) from None
         except SnmpTooBig as error:
             self.batch_size = min(self.batch_size, -(-len(batch) // 2))

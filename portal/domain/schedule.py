@@ -1,12 +1,19 @@
 """Rules of time (design §5): when a node runs first, next, and after a change. Pure; `now` is always an argument."""
 
 import hashlib
+from collections.abc import Sequence
 from datetime import datetime, timedelta
+
+from portal.domain.statuses import OltState, SkipReason
 
 FIRST_RUN_DELAY = timedelta(seconds=60)
 FIRST_RUN_SPREAD_SECONDS = 60
 DELAYED_AFTER = timedelta(seconds=2)
 MINIMUM_INTERVAL = 30
+# A tick comes each second, on a machine out of breath a few seconds late: what passed longer ago passed unseen.
+UNSEEN_AFTER = timedelta(seconds=5)
+SPREAD_ABOVE = 20  # late composites at once
+SPREAD_OVER = timedelta(seconds=65)  # a little more than the 60 s promised: the first may start late, the last on time
 
 
 def whole_second(moment: datetime) -> datetime:
@@ -47,15 +54,15 @@ def latest_on_grid(anchor: datetime, interval_seconds: int, now: datetime) -> da
     return max(anchor, next_on_grid(anchor, interval_seconds, now) - timedelta(seconds=interval_seconds))
 
 
+def after_end(ended_at: datetime, interval_seconds: int) -> datetime:
+    """Rule 3 with NEXTCHECK_MODE=from_end: the end of the run + interval. Ended 10:03:20, 10 min: 10:13:20."""
+    return whole_second(ended_at) + timedelta(seconds=interval_seconds)
+
+
 def after_interval_change(now: datetime, old_next: datetime | None, interval_seconds: int) -> datetime:
     """Rule 4: at now + the new interval, or at the old time if that is sooner. The result is the new anchor."""
     fresh = whole_second(now) + timedelta(seconds=interval_seconds)
     return min(fresh, old_next) if old_next is not None and old_next > now else fresh
-
-
-def still_worth_running(slot: datetime, interval_seconds: int, now: datetime) -> bool:
-    """Rule 11: a slot passed while nothing ticked still runs if less than half its interval has gone by."""
-    return (now - slot).total_seconds() < interval_seconds / 2
 
 
 def is_delayed(scheduled_for: datetime, started_at: datetime) -> bool:
@@ -66,3 +73,50 @@ def is_delayed(scheduled_for: datetime, started_at: datetime) -> bool:
 def delay_ms(scheduled_for: datetime, started_at: datetime) -> int:
     """Milliseconds between slot and start; never negative (a clock may step back)."""
     return max(0, round((started_at - scheduled_for) / timedelta(milliseconds=1)))
+
+
+def next_try(
+    now: datetime, retry_delay: int, failures: int, max_retries: int, next_slot: datetime | None
+) -> datetime | None:
+    """Rule 9: when a device that failed for the `failures`-th time is tried again; None = it is not.
+
+    Failed 10:00:10 with a delay of 120 s and 2 retries: 10:02:10, and once more. Never at or after the next slot.
+    """
+    again = now + timedelta(seconds=retry_delay)
+    too_late = next_slot is not None and again >= next_slot
+    return None if failures > max_retries or too_late else again
+
+
+def blocked(state: OltState, paused_until: datetime | None, now: datetime) -> SkipReason | None:
+    """Rule 10: why no slot of this OLT runs now; None when they run. A pause without an end lasts until it is ended."""
+    if state is OltState.UNREACHABLE:
+        return SkipReason.OLT_UNREACHABLE
+    if state is OltState.PAUSED and (paused_until is None or paused_until > now):
+        return SkipReason.OLT_PAUSED
+    return None
+
+
+def passed_unseen(slot: datetime, now: datetime) -> bool:
+    """Rule 11: whether the slot passed while nothing ticked."""
+    return now - slot > UNSEEN_AFTER
+
+
+def still_worth_running(slot: datetime, interval_seconds: int, now: datetime) -> bool:
+    """Rule 11: a slot passed while nothing ticked still runs if less than half its interval has gone by."""
+    return (now - slot).total_seconds() < interval_seconds / 2
+
+
+def spread_starts(now: datetime, next_slots: Sequence[datetime]) -> list[datetime | None]:
+    """Rule 11: starts for so many late runs, evenly over a minute; whose next slot comes soonest goes first.
+
+    None = its turn would come at or after its next slot, so it does not run. Its turn is not given away: the
+    others would come closer together. Up to SPREAD_ABOVE runs all start now.
+    """
+    if len(next_slots) <= SPREAD_ABOVE:
+        return [now] * len(next_slots)
+    step = SPREAD_OVER / (len(next_slots) - 1)
+    starts: list[datetime | None] = [None] * len(next_slots)
+    for turn, index in enumerate(sorted(range(len(next_slots)), key=next_slots.__getitem__)):
+        start = now + turn * step
+        starts[index] = start if start < next_slots[index] else None
+    return starts

@@ -8,7 +8,10 @@ from portal.domain.statuses import SkipReason
 
 @dataclass(frozen=True)
 class DueMaster:
-    """A master whose slot has come. `active_*` describe its execution that is still PENDING or RUNNING, if any."""
+    """A master whose slot has come. `active_*` describe its execution that is still PENDING or RUNNING, if any.
+
+    `blocked`: why nothing of its OLT runs at present. `site`: of its OLT, "" = none.
+    """
 
     node_id: int
     node_name: str
@@ -20,6 +23,8 @@ class DueMaster:
     cron: str | None
     active_id: int | None = None
     active_waits_to_retry: bool = False
+    site: str = ""
+    blocked: SkipReason | None = None
 
 
 @dataclass(frozen=True)
@@ -28,8 +33,9 @@ class NewExecution:
 
     master: DueMaster
     scheduled_for: datetime
-    overdue_at: datetime | None  # a whole interval later it goes first in its OLT
+    overdue_at: datetime  # the node's next slot: from then on it goes first in its OLT
     supersedes: int | None = None  # an older execution that waits for a retry; it ends FAILED
+    not_before: datetime | None = None  # late with many others: it starts in its turn (§5.11); None = at once
 
 
 @dataclass(frozen=True)
@@ -41,6 +47,7 @@ class SkippedSlots:
     first: datetime
     last: datetime
     count: int = 1
+    supersedes: int | None = None  # as in NewExecution: a retry never outlives the node's next slot
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""Sets the clock of a master by the rules of time, and reads cron lines in the portal's zone."""
+"""The clocks of masters: who has one, and when it strikes next by the rules of time; cron lines in the portal zone."""
 
 from collections.abc import Callable, Iterable
 from datetime import UTC, datetime, timedelta
@@ -7,11 +7,14 @@ from zoneinfo import ZoneInfo
 
 from cronsim import CronSim, CronSimError
 from flask import current_app
+from sqlalchemy import ColumnElement, exists, or_, select, update
+from sqlalchemy.orm import Session
 
 from portal.domain import schedule
 from portal.domain.fields import FieldError
 from portal.domain.messages import N_
-from portal.models import WorkflowNode
+from portal.domain.statuses import ACTIVE, Trigger
+from portal.models import Execution, Olt, TemplateNode, Workflow, WorkflowNode, WorkflowTemplate
 
 CRON_SAMPLE = 40  # firings looked at to find how close together a cron line's runs come
 
@@ -72,17 +75,64 @@ def start_new(node: WorkflowNode, olt_id: int, now: datetime, first_run: FirstRu
         _anchor(node, first_run(olt_id, node.key))
 
 
-def restart(node: WorkflowNode, now: datetime) -> None:
-    """Rule 2: after enabling the node, its workflow or its OLT."""
-    if node.cron:
-        _anchor(node, next_cron(node.cron, now, portal_zone()))
-    elif node.interval_seconds:
-        _anchor(node, schedule.after_enabling(now, node.interval_seconds))
-
-
 def follow_change(node: WorkflowNode, now: datetime) -> None:
     """Rule 4: after its interval or cron line changed."""
     if node.cron:
         _anchor(node, next_cron(node.cron, now, portal_zone()))
     elif node.interval_seconds:
         _anchor(node, schedule.after_interval_change(now, node.next_run_at, node.interval_seconds))
+
+
+def runs(node: WorkflowNode) -> bool:
+    """Whether the schedule runs a node: it, its workflow, the template it came from and its OLT are all enabled, and
+
+    the OLT is in service. This and `may_run` are the only places that say so.
+    """
+    workflow, olt = node.workflow, node.workflow.olt
+    template = workflow.template if node.template_node_id is not None else None
+    enabled = node.enabled and workflow.enabled and (template is None or template.enabled)
+    return enabled and olt.enabled and olt.deleted_at is None
+
+
+def may_run() -> ColumnElement[bool]:
+    """`runs` as a condition on WorkflowNode, for any number of them."""
+    in_service = exists().where(
+        Workflow.id == WorkflowNode.workflow_id, Workflow.enabled.is_(True), Olt.id == Workflow.olt_id,
+        Olt.enabled.is_(True), Olt.deleted_at.is_(None),
+    )  # fmt: skip
+    template_on = exists().where(
+        TemplateNode.id == WorkflowNode.template_node_id, WorkflowTemplate.id == TemplateNode.template_id,
+        WorkflowTemplate.enabled.is_(True),
+    )  # fmt: skip
+    return WorkflowNode.enabled.is_(True) & in_service & or_(WorkflowNode.template_node_id.is_(None), template_on)
+
+
+def settle(session: Session, which: ColumnElement[bool], now: datetime) -> None:
+    """After anything was switched: of the masters that `which` selects, those that may not run lose their clock,
+
+    and those that may and have none run a full interval from now (rule 2). So the tick's index holds only what runs.
+    Doing it again changes nothing. A few statements, however many nodes there are.
+    """
+    session.flush()
+    masters = which & WorkflowNode.master_id.is_(None)
+    _set(session, masters & WorkflowNode.next_run_at.is_not(None) & ~may_run(), next_run_at=None)
+    idle = masters & WorkflowNode.next_run_at.is_(None) & may_run()
+    if current_app.config["NEXTCHECK_MODE"] == "from_end":
+        idle = idle & ~_active()  # its clock goes on at the end of its run
+    pace = (WorkflowNode.interval_seconds, WorkflowNode.cron)
+    for seconds, cron in session.execute(select(*pace).where(idle).distinct()).all():
+        moment = next_cron(cron, now, portal_zone()) if cron else schedule.after_enabling(now, seconds)
+        same = pace[1] == cron if cron else pace[0] == seconds
+        _set(session, idle & same, next_run_at=moment, anchor_at=moment)
+
+
+def _active() -> ColumnElement[bool]:
+    return exists().where(
+        Execution.node_id == WorkflowNode.id, Execution.trigger == Trigger.SCHEDULE, Execution.status.in_(ACTIVE)
+    )
+
+
+def _set(session: Session, which: ColumnElement[bool], **values: datetime | None) -> None:
+    session.execute(
+        update(WorkflowNode).where(which).values(**values), execution_options={"synchronize_session": "fetch"}
+    )

@@ -1,6 +1,6 @@
-"""Verbs on OLTs: create, change, enable, delete, restore. One transaction each."""
+"""Verbs on OLTs: create, change, enable, pause, delete, restore. One transaction each."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -12,9 +12,10 @@ from sqlalchemy.orm import Session
 from portal.domain import addresses, fields, olt_fields
 from portal.domain.fields import FieldError, read_all
 from portal.domain.messages import N_, Message
+from portal.domain.statuses import ErrorKind, OltState, SkipReason
 from portal.extensions import transaction
-from portal.models import Brand, Credential, Olt, OltModel
-from portal.services import audit, catalogue, clock, executions, workflows
+from portal.models import Brand, Credential, Execution, Olt, OltModel, Workflow, WorkflowNode
+from portal.services import audit, catalogue, clock, executions, reachability, waiting, workflows
 from portal.services.errors import Invalid, NotFound
 from portal.services.node_rules import Device, NodeRules
 from portal.services.uniqueness import unique_or_invalid
@@ -29,6 +30,7 @@ _UNIQUE = {
 }
 _READERS = {**olt_fields.OLT_SETTINGS, **olt_fields.OLT_REFERENCES, "credential_confirmed": fields.flag}
 COLUMNS = tuple(olt_fields.OLT_SETTINGS)
+_HOW_TO_REACH = frozenset({"address", "port", "credential", "timeout", "retries"})
 
 
 @dataclass(frozen=True)
@@ -81,7 +83,9 @@ def change(
     _refer(olt, references)
     changes = audit.difference(before, shown(olt))
     if was_enabled != olt.enabled:
-        _switch(session, olt, now)
+        _switch(session, [olt], olt.enabled, now)
+    if olt.state is OltState.UNREACHABLE and _HOW_TO_REACH & changes.keys():
+        olt.probe_at = now
     if changes:
         session.flush()
         audit.record(session, actor=actor, action="olt.update", subject=olt, changes=changes, now=now)
@@ -90,17 +94,104 @@ def change(
 
 def set_enabled(olt_id: int, enabled: bool, actor: str, now: datetime) -> None:
     """Enable (its masters next run a full interval from now) or disable: what waits ends, what runs stops."""
+    set_enabled_many([olt_id], enabled, actor, now)
+
+
+def set_enabled_many(olt_ids: Sequence[int], enabled: bool, actor: str, now: datetime) -> int:
+    """Enable or disable several at once, all of them or none. Returns how many were not so already.
+
+    NotFound names those that do not exist (any more).
+    """
     with transaction() as session:
-        olt = workflows.existing_olt(session, olt_id)
-        if olt.enabled == enabled:
-            return
-        olt.enabled = enabled
-        _switch(session, olt, now)
-        action = "olt.enable" if enabled else "olt.disable"
-        audit.record(session, actor=actor, action=action, subject=olt, changes={"enabled": [not enabled, enabled]},
-                     now=now)  # fmt: skip
+        changed = [olt for olt in _in_service(session, olt_ids) if olt.enabled is not enabled]
+        for olt in changed:
+            olt.enabled = enabled
+        _switch(session, changed, enabled, now)
+        action, changes = "olt.enable" if enabled else "olt.disable", {"enabled": [not enabled, enabled]}
+        for olt in changed:
+            audit.record(session, actor=actor, action=action, subject=olt, changes=changes, now=now)
+        ids = [olt.id for olt in changed]
     if not enabled:
-        executions.stop_running([olt_id])
+        executions.stop_running(ids)
+    return len(ids)
+
+
+def pause(olt_ids: Sequence[int], reason: str, until: datetime | None, actor: str, now: datetime) -> int:
+    """Let nothing scheduled start on these OLTs: what waits is skipped, what runs ends; a manual run stays possible.
+
+    `until` (aware) ends it by itself; None = until somebody resumes it. A machine never ends it sooner. Returns how
+    many pauses are new or were changed. Invalid names the wrong field, NotFound the missing OLTs; then none is paused.
+    """
+    why = _pause_reason(reason, until, now)
+    with transaction() as session:
+        asked = _in_service(session, olt_ids)
+        changed = [olt for olt in asked if _paused(olt) != (OltState.PAUSED, why, until)]
+        for olt in changed:
+            _pause(session, olt, why, until, actor, now)
+        session.flush()
+        for olt in changed:
+            waiting.end_of_olt(session, olt.id, now, "its OLT was paused", ErrorKind.ABORTED, SkipReason.OLT_PAUSED)
+        return len(changed)
+
+
+def _paused(olt: Olt) -> tuple[OltState, str, datetime | None]:
+    return olt.state, olt.paused_reason, olt.paused_until
+
+
+def _pause_reason(reason: str, until: datetime | None, now: datetime) -> str:
+    errors: dict[str, Message] = {}
+    why = ""
+    try:
+        why = fields.one_line(255, required=True)(reason)
+    except FieldError as error:
+        errors["reason"] = error.message
+    if until is not None and (until.tzinfo is None or until <= now):
+        errors["until"] = N_("must be a time in the future, with its time zone")
+    if errors:
+        raise Invalid(errors)
+    return why
+
+
+def _pause(session: Session, olt: Olt, why: str, until: datetime | None, actor: str, now: datetime) -> None:
+    changes = audit.difference(
+        {"state": olt.state, "reason": olt.paused_reason, "until": olt.paused_until},
+        {"state": OltState.PAUSED, "reason": why, "until": until},
+    )
+    facts = {"actor": actor, "until": until.isoformat() if until else None}
+    reachability.change_state(session, olt, OltState.PAUSED, now, why, level="WARNING", details=facts)
+    olt.paused_reason, olt.paused_until = why, until
+    olt.consecutive_failures, olt.probe_at, olt.probes_sent = 0, None, 0
+    audit.record(session, actor=actor, action="olt.pause", subject=olt, changes=changes, now=now)
+
+
+def resume(olt_ids: Sequence[int], actor: str, now: datetime) -> int:
+    """End pauses; an unreachable OLT is asked at once whether it is back. Returns how many of them were either.
+
+    Their nodes go on at their grid. NotFound names the missing OLTs; then nothing is changed.
+    """
+    with transaction() as session:
+        stopped = (OltState.PAUSED, OltState.UNREACHABLE)
+        held = [olt for olt in _in_service(session, olt_ids) if olt.state in stopped]
+        for olt in held:
+            audit.record(session, actor=actor, action="olt.resume", subject=olt, changes={"state": olt.state}, now=now)
+            if olt.state is OltState.PAUSED:
+                reachability.unpause(session, olt, now, "resumed", actor)
+            else:
+                olt.probe_at = now
+        return len(held)
+
+
+def _in_service(session: Session, olt_ids: Sequence[int]) -> list[Olt]:
+    """All of these OLTs, locked; NotFound names those that do not exist or were deleted."""
+    wanted = set(olt_ids)
+    found = reachability.locked(session, list(wanted))
+    missing = sorted(wanted - {olt.id for olt in found})
+    if len(wanted) == 1 and missing:
+        raise NotFound(N_("the OLT does not exist any more"))
+    if missing:
+        numbers = ", ".join(map(str, missing))
+        raise NotFound(N_("nothing was changed: there are no OLTs of the numbers %(numbers)s", numbers=numbers))
+    return found
 
 
 def delete(olt_id: int, reason: str, actor: str, now: datetime) -> None:
@@ -112,7 +203,7 @@ def delete(olt_id: int, reason: str, actor: str, now: datetime) -> None:
     with transaction() as session:
         olt = workflows.existing_olt(session, olt_id)
         olt.enabled, olt.deleted_at, olt.deleted_reason = False, now, why
-        _switch(session, olt, now, "its OLT was deleted")
+        _switch(session, [olt], False, now, "its OLT was deleted")
         audit.record(session, actor=actor, action="olt.delete", subject=olt, changes={"reason": why}, now=now)
     executions.stop_running([olt_id])
 
@@ -168,9 +259,26 @@ def _refer(olt: Olt, references: References) -> None:
             setattr(olt, name, row)
 
 
-def _switch(session: Session, olt: Olt, now: datetime, why: str = "its OLT was disabled") -> None:
-    if olt.workflow is not None:
-        workflows.switch_clocks(session, olt.workflow, olt.enabled, now, why)
+def _switch(
+    session: Session, olts: Sequence[Olt], enabled: bool, now: datetime, why: str = "its OLT was disabled"
+) -> None:
+    """Clocks, what waits and what is known of OLTs that were just enabled or disabled."""
+    if not olts:
+        return
+    if enabled:
+        for olt in olts:
+            _forget(olt, now)
+    ids = [olt.id for olt in olts]
+    clock.settle(session, WorkflowNode.workflow_id.in_(select(Workflow.id).where(Workflow.olt_id.in_(ids))), now)
+    if not enabled:
+        waiting.end(session, Execution.olt_id.in_(ids), now, why)
+
+
+def _forget(olt: Olt, now: datetime) -> None:
+    """What was learned of it before it was out of service is no news any more. A person's pause stays."""
+    olt.consecutive_failures, olt.probe_at, olt.probes_sent = 0, None, 0
+    if olt.state is not OltState.PAUSED:
+        olt.state, olt.state_since = OltState.UNKNOWN, now
 
 
 def _checked(session: Session, given: Mapping[str, Any], olt: Olt | None) -> tuple[dict[str, Any], References]:

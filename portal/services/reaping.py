@@ -2,70 +2,65 @@
 
 from datetime import datetime, timedelta
 
-from sqlalchemy import or_, select, update
-from sqlalchemy.orm import Session
+from sqlalchemy import or_, select
 
 from portal.domain.statuses import ExecutionStatus
 from portal.extensions import db, transaction
 from portal.models import Execution, Olt
 from portal.queueing import Ticket
-from portal.services.tickets import tickets_for
+from portal.services import slots
 
 QUEUED_GRACE = timedelta(seconds=8)  # between the commit and the push, and between the claim and RUNNING
 LIMIT = 5000
 
+_RUNNING = Execution.status == ExecutionStatus.RUNNING
+
 
 def running() -> list[tuple[int, int, int]]:
     """(execution id, olt id, token) of everything RUNNING."""
-    query = select(Execution.id, Execution.olt_id, Execution.token).where(Execution.status == ExecutionStatus.RUNNING)
+    query = select(Execution.id, Execution.olt_id, Execution.token).where(_RUNNING)
     rows = [(row.id, row.olt_id, row.token or 0) for row in db.session.execute(query)]
     db.session.rollback()
     return rows
 
 
-def running_on_disabled() -> list[int]:
-    """OLTs that were disabled or deleted while something runs on them."""
+def to_stop() -> list[tuple[int, int]]:
+    """(olt id, token) of what is RUNNING though it was cancelled, or though its OLT was disabled or deleted."""
     query = (
-        select(Execution.olt_id)
+        select(Execution.olt_id, Execution.token)
         .join(Olt)
         .where(
-            Execution.status == ExecutionStatus.RUNNING, or_(Olt.enabled.is_(False), Olt.deleted_at.is_not(None))
+            _RUNNING, or_(Execution.cancelled_by != "", Olt.enabled.is_(False), Olt.deleted_at.is_not(None))
         )
     )  # fmt: skip
-    ids = list(db.session.scalars(query))
+    rows = [(row.olt_id, row.token or 0) for row in db.session.execute(query)]
     db.session.rollback()
-    return ids
+    return rows
 
 
 def to_queue(now: datetime) -> list[Ticket]:
-    """Tickets of PENDING executions that may run now and should be queued by now."""
-    session: Session = db.session()
-    query = (
-        select(Execution)
-        .where(
-            Execution.status == ExecutionStatus.PENDING,
-            or_(Execution.not_before.is_(None), Execution.not_before <= now),
-            or_(Execution.queued_at.is_(None), Execution.queued_at <= now - QUEUED_GRACE),
-        )
-        .order_by(Execution.scheduled_for)
-        .limit(LIMIT)
-    )
-    tickets = tickets_for(session, list(session.scalars(query)))
+    """Tickets of PENDING executions that may run now and should be queued by now; those not looked at longest first."""
+    session = db.session()
+    may_run = or_(Execution.not_before.is_(None), Execution.not_before <= now)
+    by_now = or_(Execution.queued_at.is_(None), Execution.queued_at <= now - QUEUED_GRACE)
+    order = [Execution.queued_at.nulls_first(), Execution.id]
+    tickets = slots.pending_tickets(session, may_run & by_now, order=order, limit=LIMIT)
     session.rollback()
     return tickets
 
 
 def mark_queued(tickets: list[Ticket], now: datetime) -> None:
-    """These were pushed."""
+    """These were pushed, or found in the queue."""
     if tickets:
         with transaction() as session:
-            ids = [ticket.execution_id for ticket in tickets]
-            session.execute(update(Execution).where(Execution.id.in_(ids)).values(queued_at=now))
+            slots.mark_queued(session, tickets, now)
 
 
-def waiting_olts() -> list[int]:
-    """OLTs with something PENDING."""
-    query = select(Execution.olt_id).where(Execution.status == ExecutionStatus.PENDING).distinct()
-    ids = list(db.session.scalars(query))
+def waiting_olts() -> list[tuple[int, str]]:
+    """(id, site) of the OLTs with something PENDING."""
+    query = select(Olt.id, Olt.site).where(
+        Olt.id.in_(select(Execution.olt_id).where(Execution.status == ExecutionStatus.PENDING))
+    )
+    rows = [(row.id, row.site) for row in db.session.execute(query)]
     db.session.rollback()
-    return ids
+    return rows

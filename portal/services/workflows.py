@@ -47,6 +47,7 @@ def add_node(olt_id: int, fields: Mapping[str, Any], actor: str, now: datetime) 
         session.flush()
         if master is None:
             clock.start_new(node, olt_id, now, clock.first_runs(now, many_olts=False))
+            clock.settle(session, WorkflowNode.id == node.id, now)
         _log(session, node, overrides, actor, now)
         audit.record(session, actor=actor, action="node.create", subject=node, changes=_shown(columns), now=now)
         return node.id
@@ -86,9 +87,9 @@ def _apply(
     node.overridden = node.overridden or node.template_node_id is not None
     overrides = _check(session, node, now)
     wind(node, was, node.workflow.olt_id, now, became_master=became_master)
+    clock.settle(session, WorkflowNode.id == node.id, now)
     if was["enabled"] and not node.enabled or master is not None:
         executions.abort_pending(session, [node.id], now)
-    session.flush()
     paced = ("interval_seconds", "cron", "oid", "override_reason")
     if any(was[name] != columns[name] for name in paced) or became_master:
         _log(session, node, overrides, actor, now)
@@ -98,14 +99,15 @@ def wind(
     node: WorkflowNode, was: Mapping[str, Any], olt_id: int, now: datetime, *, became_master: bool = False,
     first_run: clock.FirstRun | None = None,
 ) -> None:  # fmt: skip
-    """Set the clock of a changed node by the rules of time; `was` = its columns before."""
+    """Set the clock of a changed node by the rules of time; `was` = its columns before. Then call `clock.settle`,
+
+    which knows whether it may run at all, and starts the clock of one that was enabled.
+    """
     if node.master is not None:
         clock.stop(node)
     elif became_master:
         clock.start_new(node, olt_id, now, first_run or clock.first_runs(now, many_olts=False))
-    elif node.enabled and not was["enabled"]:
-        clock.restart(node, now)
-    elif (node.interval_seconds, node.cron) != (was["interval_seconds"], was["cron"]):
+    elif node.next_run_at is not None and (node.interval_seconds, node.cron) != (was["interval_seconds"], was["cron"]):
         clock.follow_change(node, now)
 
 
@@ -158,10 +160,9 @@ def set_node_enabled(node_id: int, enabled: bool, actor: str, now: datetime) -> 
             return
         node.enabled = enabled
         node.overridden = node.overridden or node.template_node_id is not None
+        clock.settle(session, WorkflowNode.id == node.id, now)
         if not enabled:
             executions.abort_pending(session, [node.id], now)
-        elif node.master_id is None:
-            clock.restart(node, now)
         _record_enabled(session, "node", node, enabled, actor, now)
 
 
@@ -178,13 +179,13 @@ def set_workflow_enabled(olt_id: int, enabled: bool, actor: str, now: datetime) 
 
 
 def switch_clocks(session: Session, workflow: Workflow, enabled: bool, now: datetime, why: str) -> None:
-    """Rule 2 for all masters of a workflow that goes on; abort what waits of one that stops."""
-    if enabled:
-        for node in workflow.nodes:
-            if node.master_id is None:
-                clock.restart(node, now)
-    else:
-        executions.abort_pending(session, [node.id for node in workflow.nodes], now, why)
+    """After a workflow was switched: rule 2 for those of its masters that really run now, or what waits is aborted."""
+    node_ids = [node.id for node in workflow.nodes]
+    if not node_ids:
+        return
+    clock.settle(session, WorkflowNode.id.in_(node_ids), now)
+    if not enabled:
+        executions.abort_pending(session, node_ids, now, why)
 
 
 def _record_enabled(session: Session, what: str, subject: object, enabled: bool, actor: str, now: datetime) -> None:

@@ -8,9 +8,9 @@ from flask import Flask
 from sqlalchemy import select
 from sqlalchemy.orm import Session
 
-from portal.domain.statuses import ExecutionStatus
+from portal.domain.statuses import ExecutionStatus, OltState
 from portal.models import AuditLog, Execution, Olt, WorkflowNode
-from portal.services import olts
+from portal.services import executions, olts, workflows
 from portal.services.errors import Invalid, NotFound
 from tests.support.builders import (
     ACTOR,
@@ -132,14 +132,14 @@ def test_a_brand_whose_catalogue_lacks_a_nodes_oid_is_refused(session: Session, 
     assert (empty.brand.key, empty.model) == ("huawei", None)
 
 
-def test_disabling_aborts_what_waits_and_keeps_the_grid(session: Session, now: datetime) -> None:
+def test_disabling_aborts_what_waits_and_stops_the_clocks(session: Session, now: datetime) -> None:
     node = make_node(make_olt())
-    waiting, was_next = wait_for(session, node, now), node.next_run_at
+    waiting = wait_for(session, node, now)
     olts.set_enabled(node.workflow.olt_id, False, ACTOR, now)
     aborted = session.get(Execution, waiting)
     assert aborted is not None
     assert aborted.status is ExecutionStatus.INTERRUPTED
-    assert (node.next_run_at, node.workflow.olt.enabled) == (was_next, False)
+    assert (node.next_run_at, node.workflow.olt.enabled) == (None, False)
 
 
 def test_enabling_again_restarts_every_master_a_full_interval_later(session: Session, now: datetime) -> None:
@@ -155,11 +155,74 @@ def test_enabling_again_restarts_every_master_a_full_interval_later(session: Ses
     assert actions == ["olt.create", "olt.disable", "olt.enable"]
 
 
+def test_enabling_an_olt_restarts_only_the_nodes_that_then_really_run(session: Session, now: datetime) -> None:
+    olt = make_olt()
+    runs, off = make_node(olt), make_node(olt, "off")
+    workflows.set_node_enabled(off.id, False, ACTOR, now)
+    olts.set_enabled(olt.id, False, ACTOR, now)
+    olts.set_enabled(olt.id, True, ACTOR, now)
+    assert (runs.next_run_at, off.next_run_at) == (now + timedelta(minutes=15), None)
+    workflows.set_workflow_enabled(olt.id, False, ACTOR, now)
+    olts.set_enabled(olt.id, False, ACTOR, now)
+    olts.set_enabled(olt.id, True, ACTOR, now)
+    assert runs.next_run_at is None
+
+
+def test_several_are_disabled_together_or_not_at_all(session: Session, now: datetime) -> None:
+    first, second, third = (make_olt(name) for name in ("A", "B", "C"))
+    waiting = [wait_for(session, make_node(olt), now) for olt in (first, second)]
+    olts.set_enabled(third.id, False, ACTOR, now)
+    with pytest.raises(NotFound, match="77, 99"):
+        olts.set_enabled_many([first.id, 99, second.id, 77], False, ACTOR, now)
+    session.rollback()
+    assert (first.enabled, second.enabled) == (True, True)
+    assert olts.set_enabled_many([first.id, second.id, third.id], False, ACTOR, now) == 2
+    assert {session.get(Execution, one).status for one in waiting} == {ExecutionStatus.INTERRUPTED}  # type: ignore[union-attr]
+    rows = session.scalars(select(AuditLog.subject_name).where(AuditLog.action == "olt.disable")).all()
+    assert sorted(rows) == ["A", "B", "C"]
+
+
+def test_what_runs_on_disabled_olts_is_asked_to_stop_after_the_commit(
+    session: Session, now: datetime, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[tuple[list[int], bool]] = []
+    monkeypatch.setattr(
+        executions, "stop_running", lambda ids: asked.append((sorted(ids), session.info.get("writing", False)))
+    )
+    ids = [make_olt(name).id for name in ("A", "B")]
+    olts.set_enabled_many(ids, False, ACTOR, now)
+    assert asked == [(sorted(ids), False)]
+    olts.set_enabled_many(ids, True, ACTOR, now)
+    assert len(asked) == 1
+
+
+def test_an_olt_that_comes_back_into_service_starts_with_a_clean_slate(session: Session, now: datetime) -> None:
+    olt, held = make_olt(), make_olt("HELD")
+    olts.pause([held.id], "fibre work", None, ACTOR, now)
+    olts.set_enabled_many([olt.id, held.id], False, ACTOR, now)
+    olt.state, olt.consecutive_failures, olt.probe_at, olt.probes_sent = OltState.UNREACHABLE, 5, now, 7
+    session.commit()
+    olts.set_enabled_many([olt.id, held.id], True, ACTOR, now)
+    assert (olt.state, olt.consecutive_failures, olt.probe_at, olt.probes_sent) == (OltState.UNKNOWN, 0, None, 0)
+    assert (held.state, held.paused_reason) == (OltState.PAUSED, "fibre work")
+
+
 def test_enabling_what_is_enabled_does_not_move_its_clock(session: Session, now: datetime) -> None:
     master = make_node(make_olt())
     was = master.next_run_at
     olts.set_enabled(master.workflow.olt_id, True, ACTOR, now + timedelta(hours=1))
     assert master.next_run_at == was
+
+
+def test_an_unreachable_olt_is_asked_at_once_when_how_to_reach_it_was_changed(session: Session, now: datetime) -> None:
+    olt = make_olt()
+    later = now + timedelta(minutes=15)
+    olt.state, olt.probe_at = OltState.UNREACHABLE, later
+    session.commit()
+    olts.update(olt.id, {"site": "lima"}, ACTOR, now)
+    assert olt.probe_at == later
+    olts.update(olt.id, {"timeout": 4}, ACTOR, now)
+    assert olt.probe_at == now
 
 
 def test_a_deleted_olt_frees_its_name_and_can_come_back(session: Session, now: datetime) -> None:

@@ -4,12 +4,13 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
+from flask import Flask
 from sqlalchemy import select
 from sqlalchemy.orm import Session
 
 from portal.domain.statuses import EventType, ExecutionStatus, NodeKind
 from portal.models import AuditLog, CoordinatorLog, Execution, Olt, WorkflowNode
-from portal.services import workflows
+from portal.services import clock, workflows
 from portal.services.errors import Invalid, NotFound
 from tests.support.builders import ACTOR, make_chained, make_node, make_olt, make_zte
 
@@ -165,6 +166,54 @@ def test_a_disabled_workflow_stops_all_its_nodes(session: Session, now: datetime
     assert session.get(Execution, waiting).status is ExecutionStatus.INTERRUPTED  # type: ignore[union-attr]
     workflows.set_workflow_enabled(master.workflow.olt_id, True, ACTOR, now + timedelta(hours=1))
     assert master.next_run_at == now + timedelta(hours=1, minutes=10)
+
+
+def test_what_is_added_to_a_disabled_workflow_has_no_clock_until_it_is_enabled(session: Session, now: datetime) -> None:
+    olt = make_olt()
+    first = make_node(olt, "first")
+    workflows.set_workflow_enabled(olt.id, False, ACTOR, now)
+    assert first.next_run_at is None
+    added = make_node(olt, "added", interval="10m")
+    workflows.update_node(first.id, {"interval": "30m"}, ACTOR, now)
+    workflows.set_node_enabled(first.id, False, ACTOR, now)
+    workflows.set_node_enabled(first.id, True, ACTOR, now)
+    assert (first.next_run_at, added.next_run_at) == (None, None)
+    workflows.set_workflow_enabled(olt.id, True, ACTOR, now)
+    assert first.next_run_at == now + timedelta(minutes=30)
+    assert added.next_run_at == added.anchor_at == now + timedelta(minutes=10)
+
+
+def test_a_cron_node_that_is_enabled_again_fires_when_its_line_says(session: Session, now: datetime) -> None:
+    node = make_node(make_olt(), cron="0 6 * * *")  # America/Lima is UTC-5
+    workflows.set_node_enabled(node.id, False, ACTOR, now)
+    workflows.set_node_enabled(node.id, True, ACTOR, now + timedelta(hours=2))
+    assert node.next_run_at == datetime(2026, 11, 28, 11, 0, tzinfo=UTC)
+
+
+def test_a_disabled_workflow_does_not_restart_a_node_that_a_person_disabled(session: Session, now: datetime) -> None:
+    node = make_node(make_olt())
+    workflows.set_node_enabled(node.id, False, ACTOR, now)
+    workflows.set_workflow_enabled(node.workflow.olt_id, False, ACTOR, now)
+    workflows.set_workflow_enabled(node.workflow.olt_id, True, ACTOR, now)
+    assert node.next_run_at is None
+
+
+def test_in_the_mode_from_end_a_running_node_gets_its_clock_at_its_end_not_before(
+    app: Flask, session: Session, now: datetime
+) -> None:
+    app.config["NEXTCHECK_MODE"] = "from_end"
+    node = make_node(make_olt(), interval="10m")
+    execution = session.get(Execution, wait_for(session, node, now))
+    assert execution is not None
+    execution.status, node.next_run_at = ExecutionStatus.RUNNING, None
+    session.commit()
+    workflows.update_node(node.id, {"name": "ONUs"}, ACTOR, now)
+    assert node.next_run_at is None
+    execution.status = ExecutionStatus.SUCCESS
+    session.commit()
+    clock.settle(session, WorkflowNode.id == node.id, now)
+    session.commit()
+    assert node.next_run_at == now + timedelta(minutes=10)
 
 
 def test_a_master_becomes_chained_and_free_again(session: Session, now: datetime) -> None:

@@ -1,17 +1,26 @@
 """A running stack seen by a test: OLTs to poll, slots that are due, and what became of them."""
 
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
 
 from sqlalchemy import select, update
 
+from app import create_app
+from config import load_settings
 from portal.domain.statuses import ExecutionStatus
 from portal.extensions import db
-from portal.models import Credential, Execution, Onu, WorkflowNode
+from portal.models import Credential, Execution, ExecutionAttempt, Onu, Poller, WorkflowNode
 from portal.services import catalogue, credentials, olts, workflows
-from tests.support.stack import Stack
+from tests.support.oltsim_c import oltsim
+from tests.support.stack import Stack, children, stack
 
 ACTOR = "rosa"
+LOG = "requests.log"  # of the agents, under the folder of polled()
 
 
 @dataclass
@@ -36,9 +45,15 @@ class Live:
         clock = {} if "master_id" in fields else {"interval": "60s", "override_reason": "test"}
         return workflows.add_node(olt_id, {"key": key, "kind": kind, "oid": oid} | clock | fields, ACTOR, self.now)
 
+    def start(self, *names: str) -> None:
+        """Start these processes; without names those that polling needs."""
+        for name in names or ("scheduler", "pollers", "maintenance"):
+            self.stack.start(name)
+
     def due_now(self) -> None:
         """Every master's slot comes at once."""
-        moment = self.now.replace(microsecond=0) - timedelta(seconds=1)
+        moment = datetime.now(UTC).replace(microsecond=0) - timedelta(seconds=1)
+        db.session.rollback()
         db.session.execute(update(WorkflowNode).where(WorkflowNode.master_id.is_(None)).values(next_run_at=moment))
         db.session.commit()
 
@@ -49,10 +64,38 @@ class Live:
         query = select(Execution).order_by(Execution.id)
         return list(db.session.scalars(query.where(Execution.olt_id == olt_id) if olt_id else query))
 
+    def attempts(self) -> list[ExecutionAttempt]:
+        """All tries as they are now, oldest first."""
+        db.session.rollback()
+        db.session.expire_all()
+        return list(db.session.scalars(select(ExecutionAttempt).order_by(ExecutionAttempt.id)))
+
     def onus(self, olt_id: int) -> list[Onu]:
         """ONUs of an OLT by index."""
         db.session.rollback()
         return list(db.session.scalars(select(Onu).where(Onu.olt_id == olt_id).order_by(Onu.id)))
+
+    def workers(self) -> list[int]:
+        """Process ids of the pollers that the pool keeps alive."""
+        return children(self.stack.processes["pollers"].pid)
+
+    def busy_poller(self) -> Poller:
+        """A poller in the middle of a composite; waits for one."""
+        found: list[Poller] = []
+
+        def there() -> bool:
+            db.session.rollback()
+            query = select(Poller).join(Execution, Execution.id == Poller.current_execution_id)
+            running = Execution.status == ExecutionStatus.RUNNING
+            found[:] = db.session.scalars(query.where(running, Execution.worker == Poller.worker))
+            return bool(found) and found[0].pid in self.workers() and bool(children(found[0].pid))
+
+        self.stack.wait_until(there, "a busy poller")
+        return found[0]
+
+    def horse(self) -> int:
+        """Process id of the forked child of a busy poller."""
+        return children(self.busy_poller().pid)[0]
 
     def wait_for(self, status: ExecutionStatus, olt_id: int | None = None, count: int = 1, timeout: float = 60) -> None:
         """Until so many executions have that status."""
@@ -61,3 +104,31 @@ class Live:
             return sum(e.status is status for e in self.executions(olt_id)) >= count
 
         self.stack.wait_until(there, f"{count} executions {status}", timeout)
+
+    def let_pass(self, seconds: float) -> None:
+        """What is done to the product lasts so long."""
+        end = time.monotonic() + seconds
+        self.stack.wait_until(lambda: time.monotonic() >= end, "time to pass", seconds + 10)
+
+
+@contextmanager
+def polled(
+    folder: Path, database_url: str, *, olts: int = 1, microseconds: int = 50_000, **options: Any
+) -> Iterator[Live]:
+    """OLTs with one composite of 17 requests each, `microseconds` a request; no process is started yet.
+
+    The agents' log, `folder / LOG`, is complete when this context has ended. `options` are those of stack().
+    """
+    settings = {"pollers": 2, "quarantine_seconds": 0, "lease_seconds": 4, "auto_pause_after": 0} | options
+    agents = ("--delay-us", str(microseconds), "--log", str(folder / LOG))
+    with oltsim(*agents, olts=olts, onus=32) as port, stack(folder, database_url, **settings) as running:
+        with create_app(load_settings(running.environment)).app_context():
+            live = Live(running, datetime.now(UTC))
+            for number in range(olts):
+                olt = live.olt(f"OLT-{number}", port + number, max_repetitions=2, timeout=1, retries=0)
+                live.node(olt, "discovery", "huawei.onu_state", "discovery", max_retries=0)
+            try:
+                yield live
+            finally:
+                db.session.remove()
+                db.engine.dispose()

@@ -106,6 +106,37 @@ class RedisServer:
         """SIGTERM: an orderly end. Nothing happens when it is down."""
         self._end(signal.SIGTERM)
 
+    def cut_tail(self, octets: int, *, zeroed: bool = False) -> int:
+        """After kill(): take the last `octets` off the append-only file, as a power cut does.
+
+        Returns how many there were to take. `zeroed`: they become zeros instead, and the file keeps its length, as
+        some file systems leave it.
+        """
+        if self.running:
+            raise RedisServerError("the server is running: kill() it first")
+        path = self.append_only_file()
+        size = path.stat().st_size
+        gone = min(octets, size)
+        os.truncate(path, size - gone)
+        if zeroed:
+            os.truncate(path, size)
+        return gone
+
+    def repair(self) -> None:
+        """What docs/operations.md says of a server that refuses its append-only file: cut off what cannot be read."""
+        launch = ["bash", "-c", 'exec -a redis-check-aof "$0" "$@"', self.binary, "--fix", str(self.append_only_file())]
+        done = subprocess.run(launch, input="y\n", capture_output=True, text=True, check=False)
+        if done.returncode != 0:
+            raise RedisServerError(f"redis-check-aof could not mend the file:\n{done.stdout}{done.stderr}")
+
+    def append_only_file(self) -> Path:
+        """The one that is written now: Redis 7 has a numbered series of incremental files, Redis 6 a single one."""
+        series = self.directory.glob("appendonlydir/appendonly.aof.*.incr.aof")
+        found = max(series, key=lambda path: int(path.name.split(".")[2]), default=self.directory / "appendonly.aof")
+        if not found.exists():
+            raise RedisServerError("this server has no append-only file: make it with appendonly=True")
+        return found
+
     def restart(self) -> None:
         """stop() and start()."""
         self.stop()

@@ -9,12 +9,16 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from flask import has_app_context
+
 from app import create_app
 from config import load_settings
+from portal.extensions import db
+from tests.support.redis_proxy import RedisProxy, redis_proxy
 from tests.support.redis_server import RedisServer, redis_server
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -94,9 +98,18 @@ class Stack:
     redis: RedisServer
     environment: dict[str, str]
     processes: dict[str, Forked] = field(default_factory=dict)
+    redis_proxy: RedisProxy | None = None  # between the processes and Redis, if asked for
+
+    @property
+    def proxy(self) -> RedisProxy:
+        """The proxy of a stack that was made with one."""
+        if self.redis_proxy is None:
+            raise StackError("this stack has no proxy: make it with proxied=True")
+        return self.redis_proxy
 
     def start(self, name: str, *arguments: str) -> Forked:
         """Start `flask …` as process `name`; it dies with this one."""
+        _close_connections()
         process = Forked(arguments or ENTRIES[name], self.environment, self.folder / f"{name}.log")
         self.processes[name] = process
         return process
@@ -122,14 +135,18 @@ class Stack:
             process.wait()
             raise StackError(f"{name} did not end in {timeout} s\n{self.log_tail(name)}") from None
 
+    def below(self, name: str) -> set[int]:
+        """Process ids of all that descends from a process: the only ones that a test may send signals to."""
+        return set(_descendants(self.processes[name].pid))
+
     def kill_tree(self, name: str) -> None:
         """SIGKILL a process and all below it at once, as when its host goes away."""
         process = self.processes.pop(name)
         doomed = [process.pid, *_descendants(process.pid)]
-        for pid in doomed:  # frozen first, so that no parent can react to the death of a child
-            os.kill(pid, signal.SIGSTOP)
-        for pid in doomed:
-            os.kill(pid, signal.SIGKILL)
+        for number in (signal.SIGSTOP, signal.SIGKILL):  # frozen first: no parent can react to the death of a child
+            for pid in doomed:
+                with suppress(ProcessLookupError):
+                    os.kill(pid, number)
         process.wait()
 
     def log(self, name: str) -> str:
@@ -152,27 +169,52 @@ class Stack:
 
 
 @contextmanager
-def stack(folder: Path, database_url: str = "", **settings: object) -> Iterator[Stack]:
-    """A Redis and an environment; nothing else is started yet. `settings` are those of config.py, in lower case."""
+def stack(
+    folder: Path,
+    database_url: str = "",
+    *,
+    proxied: bool = False,
+    redis_options: tuple[str, ...] = (),
+    **settings: object,
+) -> Iterator[Stack]:
+    """A Redis and an environment; nothing else is started yet. `settings` are those of config.py, in lower case.
+
+    `proxied`: the product's processes reach Redis through a proxy that can swallow replies (`Stack.proxy`).
+    """
     instance = folder / "instance"
     instance.mkdir(exist_ok=True)
     with ExitStack() as exits:
-        server = exits.enter_context(redis_server(appendonly=True))
+        server = exits.enter_context(redis_server(appendonly=True, options=redis_options))
+        proxy = exits.enter_context(redis_proxy(server.socket_path)) if proxied else None
         environment = os.environ | {
             "INSTANCE": str(instance),
             "DATABASE_URL": database_url or f"sqlite:///{instance / 'facho.db'}",
-            "REDIS_URL": server.url,
+            "REDIS_URL": proxy.url if proxy else server.url,
             "PYTHONUNBUFFERED": "1",
             **{name.upper(): str(value) for name, value in settings.items()},
         }
-        running = Stack(folder, server, environment)
+        running = Stack(folder, server, environment, redis_proxy=proxy)
         exits.callback(_end_all, running)
         yield running
 
 
+def _close_connections() -> None:
+    """A child must not inherit an open SQLite connection: the library keeps locks per process and file."""
+    if has_app_context():
+        db.session.rollback()
+        db.engine.dispose()
+
+
+def children(pid: int) -> list[int]:
+    """Process ids of the children; none when it has gone."""
+    try:
+        return [int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+    except (FileNotFoundError, ProcessLookupError):
+        return []
+
+
 def _descendants(pid: int) -> list[int]:
-    children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
-    return [below for child in map(int, children) for below in (child, *_descendants(child))]
+    return [below for child in children(pid) for below in (child, *_descendants(child))]
 
 
 def _end_all(running: Stack) -> None:

@@ -1,17 +1,20 @@
-"""Rules of time with the worked example of each (design §5)."""
+"""Rules of time with the worked example of each (design §5). Rule 12, of the chain, is in test_poller.py."""
 
 from datetime import UTC, datetime, timedelta
+from itertools import pairwise
 
 import pytest
 
-from portal.domain import schedule
+from portal.domain import node_fields, schedule
+from portal.domain.statuses import DEFAULT_PRIORITY, NodeKind, OltState, SkipReason
+from portal.queueing import Ticket
 
 MINUTE = timedelta(minutes=1)
 
 
 def at(text: str) -> datetime:
-    hours, minutes, *seconds = map(int, text.split(":"))
-    return datetime(2026, 11, 27, hours, minutes, *seconds, tzinfo=UTC)
+    hours, minutes, seconds = map(int, f"{text}:00".split(":")[:3])
+    return datetime(2026, 11, 27, hours, minutes, seconds, tzinfo=UTC)
 
 
 def test_a_node_created_at_ten_every_ten_minutes_runs_at_10_01_10_11_10_21() -> None:
@@ -71,3 +74,91 @@ def test_a_run_is_delayed_when_it_starts_more_than_two_seconds_late() -> None:
 
 def test_a_clock_that_steps_back_gives_no_negative_delay() -> None:
     assert schedule.delay_ms(at("10:00"), at("09:59")) == 0
+
+
+def test_from_end_the_next_run_comes_an_interval_after_the_end() -> None:
+    assert schedule.after_end(at("10:03:20"), 600) == at("10:13:20")
+
+
+def test_a_failed_device_is_tried_again_after_two_minutes_and_twice_at_most() -> None:
+    now, slot = at("10:00:10"), at("10:15")
+    assert schedule.next_try(now, 120, failures=1, max_retries=2, next_slot=slot) == at("10:02:10")
+    assert schedule.next_try(now, 120, failures=2, max_retries=2, next_slot=slot) == at("10:02:10")
+    assert schedule.next_try(now, 120, failures=3, max_retries=2, next_slot=slot) is None
+
+
+@pytest.mark.parametrize(("failed", "again"), [("10:12:59", "10:14:59"), ("10:13", None), ("10:14", None)])
+def test_a_retry_never_comes_at_or_after_the_nodes_next_slot(failed: str, again: str | None) -> None:
+    found = schedule.next_try(at(failed), 120, failures=1, max_retries=2, next_slot=at("10:15"))
+    assert found == (at(again) if again else None)
+
+
+@pytest.mark.parametrize(
+    ("state", "until", "reason"),
+    [
+        (OltState.UNREACHABLE, None, SkipReason.OLT_UNREACHABLE),
+        (OltState.PAUSED, None, SkipReason.OLT_PAUSED),
+        (OltState.PAUSED, "10:01", SkipReason.OLT_PAUSED),
+        (OltState.PAUSED, "10:00", None),
+        (OltState.UP, None, None),
+        (OltState.UNKNOWN, None, None),
+    ],
+)
+def test_slots_of_an_unreachable_or_paused_olt_do_not_run(
+    state: OltState, until: str | None, reason: SkipReason | None
+) -> None:
+    assert schedule.blocked(state, at(until) if until else None, at("10:00")) is reason
+
+
+def test_a_slot_seen_by_a_late_tick_is_no_slot_that_passed_unseen() -> None:
+    assert not schedule.passed_unseen(at("10:00"), at("10:00:05"))
+    assert schedule.passed_unseen(at("10:00"), at("10:00:06"))
+
+
+def test_up_to_twenty_late_runs_start_at_once() -> None:
+    assert schedule.spread_starts(at("10:00"), [at("11:00")] * 20) == [at("10:00")] * 20
+
+
+def test_more_than_twenty_late_runs_are_spread_evenly_over_at_least_a_minute() -> None:
+    starts = [start for start in schedule.spread_starts(at("10:00"), [at("11:00")] * 500) if start is not None]
+    assert len(starts) == 500 and starts[0] == at("10:00")
+    assert at("10:01") <= starts[-1] < at("10:01:10")
+    gaps = {round((later - sooner).total_seconds(), 3) for sooner, later in pairwise(starts)}
+    assert max(gaps) - min(gaps) < 0.002
+
+
+def test_whose_next_slot_comes_soonest_starts_first_and_never_as_late_as_that_slot() -> None:
+    next_slots = [at("10:00") + timedelta(seconds=90 - n) for n in range(60)]
+    starts = schedule.spread_starts(at("10:00"), next_slots)
+    turns = [start for start in reversed(starts) if start is not None]
+    assert turns == sorted(turns) and turns[0] == at("10:00")
+    assert all(start is None or start < slot for start, slot in zip(starts, next_slots, strict=True))
+
+
+def test_whose_turn_would_come_after_its_next_slot_has_none() -> None:
+    starts = schedule.spread_starts(at("10:00"), [at("10:00:10")] * 40 + [at("11:00")])
+    assert sum(start is None for start in starts[:-1]) > 30
+    assert starts[-1] is not None and starts[-1] >= at("10:01")
+
+
+def test_a_master_has_an_interval_or_a_cron_line_and_never_both() -> None:
+    node = {"key": "rx", "kind": NodeKind.GET, "oid": "huawei.onu_rx_power"}
+    clocks: list[dict[str, object]] = [{"interval": 300, "cron": "0 */6 * * *"}, {}, {"cron": "0 */6 * * *"}]
+    found = [set(node_fields.complete(node | clock, None, chained=False)[1]) for clock in clocks]
+    assert found == [{"cron"}, {"interval"}, set()]
+
+
+def ticket(execution: int, priority: int, slot: str, *, overdue: str = "23:00", manual: bool = False) -> Ticket:
+    return Ticket(execution, 1, 7, priority, at(slot), at(overdue), manual)
+
+
+def test_inside_an_olt_manual_runs_come_first_then_priority_then_the_older_slot() -> None:
+    manual = ticket(1, 10, "10:05", manual=True)
+    discovery, get = (DEFAULT_PRIORITY[kind] for kind in (NodeKind.DISCOVERY, NodeKind.GET))
+    order = [manual, ticket(2, discovery, "10:04"), ticket(3, get, "10:01"), ticket(4, get, "10:02")]
+    assert sorted(reversed(order), key=lambda one: one.order) == order
+
+
+def test_between_olts_the_larger_delay_comes_first_then_priority() -> None:
+    order = [ticket(1, 10, "10:01"), ticket(2, 90, "10:02"), ticket(3, 40, "10:02")]
+    assert sorted(reversed(order), key=lambda one: one.urgency) == order

@@ -1,0 +1,147 @@
+"""Leaks (F22): many composites that read nothing; do the pollers grow, leave zombies, descriptors or keys behind?
+
+They are queued in waves; between two waves, when all is idle, memory, descriptors, children and Redis keys are counted.
+`rss_mib_per_10k` is the slope of the line through the counts after the first fifth, for the pool and for the poller that
+grows most. Goal: under 1 MiB per 10,000, no zombies, descriptors and keys as they were.
+Run: `python -m bench.leaks [--composites 2000] [--postgres]` (50,000 for the whole goal); prints one JSON line.
+"""
+
+import argparse
+import json
+import statistics
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+from sqlalchemy import func, select
+
+from bench import common, dispatch
+from bench.common import Agents, Ground
+from portal import queueing
+from portal.domain.statuses import ACTIVE
+from portal.extensions import db
+from portal.models import Execution
+from tests.support.stack import children
+
+POLLERS = 4
+OLTS, NODES = 50, 4  # a wave is one composite of each node
+WAVE = OLTS * NODES
+WARM_UP = 5  # one of so many counts is not looked at
+GOAL_MIB = 1.0
+SECONDS_EACH = 1.0  # a wave that takes longer than this for each composite has got stuck
+
+
+@dataclass(frozen=True)
+class Count:
+    """What there was at an idle moment, `composites` after the start. Memory in KiB, by process id."""
+
+    composites: int
+    rss: dict[int, int]
+    descriptors: dict[int, int]
+    zombies: int
+    keys: int
+
+
+def resident(pid: int) -> int:
+    """Memory of a process in KiB, what it shares with others included."""
+    lines = Path(f"/proc/{pid}/status").read_text().splitlines()
+    return next(int(line.split()[1]) for line in lines if line.startswith("VmRSS"))
+
+
+def descriptors(pid: int) -> int:
+    """Open files of a process."""
+    return len(list(Path(f"/proc/{pid}/fd").iterdir()))
+
+
+def zombies(pid: int) -> int:
+    """Children that have ended and that nobody has waited for."""
+    states = (Path(f"/proc/{child}/stat").read_text().rpartition(")")[2].split()[0] for child in children(pid))
+    return sum(state == "Z" for state in states)
+
+
+def keys() -> int:
+    """Keys in Redis but for the bells, which ring and fall silent."""
+    return sum(not key.startswith(queueing.BELL.encode()) for key in queueing.connection().scan_iter(count=1000))
+
+
+def count(composites: int, pool: int) -> Count:
+    """The pool and its pollers as they are now."""
+    family = [pool, *children(pool)]
+    return Count(
+        composites, {pid: resident(pid) for pid in family}, {pid: descriptors(pid) for pid in family},
+        sum(zombies(pid) for pid in family), keys(),
+    )  # fmt: skip
+
+
+def slope(counts: Sequence[Count], pid: int) -> float:
+    """MiB for 10,000 composites, by least squares."""
+    steady = counts[len(counts) // WARM_UP :]
+    line = statistics.linear_regression([one.composites for one in steady], [one.rss[pid] / 1024 for one in steady])
+    return line.slope * 10_000
+
+
+def _idle(pool: int) -> bool:
+    """Nothing waits or runs, no poller has a horse and none holds an OLT."""
+    active = db.session.scalar(select(func.count()).select_from(Execution).where(Execution.status.in_(ACTIVE)))
+    held = queueing.connection().exists(*(f"{queueing.LEASE_PREFIX}{olt}" for olt in range(1, OLTS + 10)))
+    return not active and not held and not any(children(worker) for worker in children(pool))
+
+
+def _waves(place: Ground, composites: int) -> list[Count]:
+    with dispatch._reading_nothing():
+        pool = place.running.start("pollers").pid
+    place.running.wait_until(lambda: common.fresh_pollers() == POLLERS, "all pollers", 60)
+    nodes = dispatch._olts(OLTS, NODES)
+    begin = datetime.now(UTC).replace(microsecond=0)
+    counts = []
+    for wave in range(-(-composites // WAVE)):
+        dispatch._queue(nodes, begin + timedelta(seconds=wave))  # another slot each time
+        if not common.wait_for(lambda: _idle(pool), WAVE * SECONDS_EACH):
+            raise RuntimeError(f"wave {wave} did not end:\n{place.running.log_tail('pollers')}")
+        counts.append(count((wave + 1) * WAVE, pool))
+    return counts
+
+
+def _figures(counts: Sequence[Count]) -> dict[str, object]:
+    first, last = counts[len(counts) // WARM_UP], counts[-1]
+    pool, *workers = last.rss
+    slopes = {pid: slope(counts, pid) for pid in last.rss}
+    grown = {pid: last.descriptors[pid] - first.descriptors.get(pid, 0) for pid in last.rss}
+    worst = max(slopes[pid] for pid in workers)
+    figures = {
+        "composites": last.composites,
+        "rss_mib": {"pool": last.rss[pool] // 1024, "poller_max": max(last.rss[pid] for pid in workers) // 1024},
+        "rss_mib_per_10k": {"pool": round(slopes[pool], 2), "poller_max": round(worst, 2)},
+        "zombies": max(one.zombies for one in counts),
+        "descriptors_grown": max(grown.values()),
+        "keys": {"first": first.keys, "last": last.keys},
+        "pollers_replaced": len(set(last.rss) - set(counts[0].rss)),
+    }
+    lean = max(slopes[pool], worst) < GOAL_MIB
+    return figures | {"goal_met": lean and not figures["zombies"] and not any(grown.values()) and
+                      first.keys == last.keys}  # fmt: skip
+
+
+def run(composites: int, *, postgres: bool) -> dict[str, object]:
+    """The figures."""
+    settings = {"pollers": POLLERS, "quarantine_seconds": 0}
+    began = time.monotonic()
+    with common.folder() as where:
+        with common.ground(where, Agents(1, 8, 0), dispatch.TEMPLATE, postgres=postgres, **settings) as place:
+            figures = _figures(_waves(place, composites))
+    return {"database": "postgresql" if postgres else "sqlite", **figures, "seconds": round(time.monotonic() - began)}
+
+
+def main() -> None:
+    """Read the command line, run, print one line of JSON."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--composites", type=int, default=2000)
+    parser.add_argument("--postgres", action="store_true")
+    options = parser.parse_args()
+    print(json.dumps(run(options.composites, postgres=options.postgres)))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,18 @@
+"""Fault tests run the product's own processes against simulated OLTs whose log is the judge."""
+
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+from tests.support.live import Live, polled
+
+Polled = Callable[..., AbstractContextManager[Live]]
+
+
+@pytest.fixture
+def site(tmp_path: Path, database_url: str) -> Polled:
+    """OLTs to poll with a database of either kind; the test says how many, how slow, and with which settings."""
+    return partial(polled, tmp_path, database_url)

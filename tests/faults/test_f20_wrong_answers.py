@@ -1,0 +1,198 @@
+"""F20: OLTs whose answers are garbage, cut, late, doubled, huge, of a wrong type or without end; a good one beside."""
+
+import multiprocessing
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+import pytest
+from sqlalchemy import select
+
+from jobs.drivers import open_session
+from jobs.snmp.errors import SnmpError
+from portal.domain.composite import SnmpTarget
+from portal.domain.statuses import TERMINAL, AttemptStatus, ErrorKind, ExecutionStatus
+from portal.extensions import db
+from portal.models import Execution, ExecutionAttempt, ExecutionStep, OnuData
+from portal.services import run_requests
+from tests.conftest import BOTH, Databases
+from tests.faults.rogue_olt import DESCRIPTION, LATE_SECONDS, MANNERS, ONUS, STATE, rogue_olts
+from tests.support.live import ACTOR, Live, polled
+
+pytestmark = [pytest.mark.integration, pytest.mark.fault, pytest.mark.timeout(300)]
+
+TIMEOUT = 1.0
+STEP_SECONDS = 2  # time limit of a step
+SLACK = 8.0  # seconds that a loaded machine may take on top, forks and commits included
+GOOD = 1  # id of the OLT that answers well
+MUTATIONS = 300
+
+SUCCESS, FAILED = ExecutionStatus.SUCCESS, ExecutionStatus.FAILED
+DISCARDED = (FAILED, ErrorKind.TIMEOUT)  # what the library cannot read counts as no answer
+NONSENSE = (FAILED, ErrorKind.DEVICE)
+READ = (SUCCESS, None)
+EXPECTED = {
+    "report": (FAILED, ErrorKind.AUTH),
+    "other_names": (FAILED, ErrorKind.NOT_INCREASING),
+    "the_same_name_for_ever": (FAILED, ErrorKind.NOT_INCREASING),
+    "names_in_a_circle": (FAILED, ErrorKind.NOT_INCREASING),
+    "names_without_end": (FAILED, ErrorKind.TIME_LIMIT),
+    **dict.fromkeys(
+        ("request_sent_back", "trap", "error_status_99", "error_status_negative", "no_varbinds",
+         "name_without_numbers"),
+        NONSENSE,
+    ),
+    **dict.fromkeys(
+        ("other_community", "late_with_other_values", "duplicated", "junk_up_to_64_kib", "octets_of_60_kb",
+         "far_more_rows_than_asked", "text_for_a_number", "number_for_a_text", "null", "opaque", "hostile_text"),
+        READ,
+    ),
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Ended:
+    """What the database says of one OLT's composite."""
+
+    status: ExecutionStatus
+    kind: ErrorKind | None
+    message: str
+    attempts: tuple[AttemptStatus, ...]
+    step_seconds: tuple[float, ...]
+    onus: int
+    texts: tuple[str | None, ...]  # descriptions as stored
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """One run with all manners side by side."""
+
+    rogues: dict[str, Ended]
+    good: tuple[ExecutionStatus, ...]
+    workers_before: tuple[int, ...]
+    workers_after: tuple[int, ...]
+
+
+@pytest.fixture(scope="module", params=BOTH)
+def outcome(request: pytest.FixtureRequest, databases: Databases, tmp_path_factory: pytest.TempPathFactory) -> Outcome:
+    """Each rogue OLT is read once by the real pollers, and the good one over and over meanwhile."""
+    folder = tmp_path_factory.mktemp("f20")
+    url = databases.sqlite(folder) if request.param == "sqlite" else databases.postgresql()
+    with rogue_olts() as ports, polled(folder, url, microseconds=1_000, pollers=3, lease_seconds=15) as live:
+        ids = {manner: rogue(live, manner, port) for manner, port in ports.items()}
+        live.start("pollers")
+        live.stack.wait_until(lambda: len(live.workers()) == 3, "three pollers")
+        before = tuple(sorted(live.workers()))
+        for master in ids.values():
+            run_requests.run_now(master, ACTOR, datetime.now(UTC))
+        live.stack.wait_until(lambda: all_ended(live, list(ids.values())), "every composite's end", 200)
+        good = tuple(execution.status for execution in live.executions(GOOD) if execution.status in TERMINAL)
+        ended = {manner: what_came_of(master) for manner, master in ids.items()}
+        return Outcome(ended, good, before, tuple(sorted(live.workers())))
+
+
+def rogue(live: Live, manner: str, port: int) -> int:
+    """An OLT of that manner with a discovery and a chained GET; id of the master."""
+    retries = 1 if manner == "late_with_other_values" else 0
+    olt = live.olt(manner, port, max_repetitions=2, timeout=TIMEOUT, retries=retries)
+    limits = {"max_retries": 0, "time_limit": f"{STEP_SECONDS}s"}
+    master = live.node(olt, "state", "huawei.onu_state", "discovery", **limits)
+    live.node(olt, "text", "huawei.onu_description", master_id=master, **limits)
+    return master
+
+
+def all_ended(live: Live, masters: list[int]) -> bool:
+    """Also has the good OLT read once more as soon as it was read."""
+    rows = live.executions()
+    if all(execution.status in TERMINAL for execution in rows if execution.olt_id == GOOD):
+        run_requests.run_now(GOOD, ACTOR, datetime.now(UTC))
+    ended = {execution.node_id for execution in rows if execution.status in TERMINAL}
+    return ended.issuperset(masters)
+
+
+def what_came_of(master: int) -> Ended:
+    execution = db.session.scalars(select(Execution).where(Execution.node_id == master)).one()
+    attempts = select(ExecutionAttempt).where(ExecutionAttempt.execution_id == execution.id)
+    of_it = ExecutionStep.attempt_id == ExecutionAttempt.id
+    took = select(ExecutionStep.duration_ms).join(ExecutionAttempt, of_it)
+    took = took.where(ExecutionAttempt.execution_id == execution.id, ExecutionStep.duration_ms.is_not(None))
+    texts = select(OnuData.text).where(OnuData.execution_id == execution.id, OnuData.metric == "onu_description")
+    return Ended(
+        execution.status, execution.error_kind, execution.error_message,
+        tuple(attempt.status for attempt in db.session.scalars(attempts)),
+        tuple(milliseconds / 1000 for milliseconds in db.session.scalars(took)),
+        (execution.result or {}).get("onus_seen", 0),
+        tuple(db.session.scalars(texts)),
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("manner", MANNERS)
+def test_f20_a_wrong_answer_ends_the_composite_within_its_bound_with_the_reason(outcome: Outcome, manner: str) -> None:
+    ended = outcome.rogues[manner]
+    assert AttemptStatus.INTERRUPTED not in ended.attempts and len(ended.attempts) == 1, "no work horse was lost"
+    assert all(seconds <= STEP_SECONDS + 2 * TIMEOUT + SLACK for seconds in ended.step_seconds)
+    if manner != "mutated":
+        assert (ended.status, ended.kind) == EXPECTED.get(manner, DISCARDED)
+    assert ended.kind is not ErrorKind.INTERNAL
+    assert bool(ended.message) is (ended.status is FAILED)
+
+
+def test_f20_no_poller_was_lost_and_the_good_olt_was_read_all_the_while(outcome: Outcome) -> None:
+    assert outcome.workers_after == outcome.workers_before
+    assert len(outcome.good) >= 3 and set(outcome.good) == {SUCCESS}
+
+
+def test_f20_a_late_answer_is_never_taken_for_the_answer_to_the_repeat(outcome: Outcome) -> None:
+    assert outcome.rogues["late_with_other_values"].onus == len(ONUS)
+
+
+def test_f20_an_answer_that_comes_three_times_is_counted_once(outcome: Outcome) -> None:
+    assert outcome.rogues["duplicated"].onus == len(ONUS)
+
+
+def test_f20_what_was_read_before_the_garbage_is_kept(outcome: Outcome) -> None:
+    assert outcome.rogues["garbage_after_a_good_discovery"].onus == len(ONUS)
+
+
+def test_f20_hostile_text_is_stored_without_what_no_page_and_no_database_can_take(outcome: Outcome) -> None:
+    texts = outcome.rogues["hostile_text"].texts
+    assert len(texts) == len(ONUS)
+    assert all(text is not None and text.startswith("caf") and text.isprintable() for text in texts)
+
+
+def test_f20_octets_of_sixty_kilobytes_are_stored_as_no_more_than_a_column_holds(outcome: Outcome) -> None:
+    texts = outcome.rogues["octets_of_60_kb"].texts
+    assert len(texts) == len(ONUS) and all(text is not None and 0 < len(text) <= 255 for text in texts)
+
+
+@pytest.fixture(scope="module")
+def ports() -> Iterator[dict[str, int]]:
+    with rogue_olts() as running:
+        yield running
+
+
+def test_f20_hundreds_of_mutated_answers_never_crash_the_driver(ports: dict[str, int]) -> None:
+    child = multiprocessing.get_context("fork").Process(target=read_mutated, args=(ports["mutated"],))
+    child.start()
+    child.join(200)
+    assert child.exitcode == 0
+
+
+def read_mutated(port: int) -> None:
+    """In a child, which a crash of the library would end. Only errors of our own may come out of a session."""
+    names = [".".join(map(str, column + onu)) for column in (STATE, DESCRIPTION) for onu in ONUS]
+    columns = [".".join(map(str, column)) for column in (STATE, DESCRIPTION)]
+    for number in range(MUTATIONS):
+        session = open_session(SnmpTarget("127.0.0.1", port, "2c", "public", timeout=0.03, retries=0))
+        try:
+            session.get(names) if number % 2 else session.next_rows(columns, 10)
+        except SnmpError:
+            pass
+        finally:
+            session.close()
+    os._exit(0)
+
+
+def test_f20_the_late_olt_is_later_than_anybody_waits() -> None:
+    assert LATE_SECONDS > TIMEOUT

@@ -1,0 +1,58 @@
+"""F22: after many composites pollers hold no more descriptors, Redis no more keys, and nobody is a zombie.
+
+Growth of memory takes thousands of composites to see: `python -m bench.leaks`.
+"""
+
+from dataclasses import replace
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+
+from bench import leaks
+from jobs import poller
+from portal.domain.composite import CompositeResult, CompositeWork, StepResult
+from portal.domain.statuses import ExecutionStatus, StepStatus
+from portal.services import run_requests
+from tests.faults.conftest import Polled
+from tests.support.live import ACTOR, Live
+
+pytestmark = [pytest.mark.integration, pytest.mark.fault, pytest.mark.timeout(180)]
+
+OLTS = 5
+WAVES = 10  # after the first one
+
+
+def read_nothing(work: CompositeWork, *_: Any) -> CompositeResult:
+    """In place of jobs.poller.run."""
+    now = datetime.now(UTC)
+    return CompositeResult(
+        tuple(StepResult(step.node_id, StepStatus.SUCCESS, started_at=now, finished_at=now) for step in work.steps)
+    )
+
+
+def wave(live: Live, number: int) -> None:
+    """One composite on each OLT, to its end."""
+    for master in range(1, OLTS + 1):
+        run_requests.run_now(master, ACTOR, datetime.now(UTC))
+    live.wait_for(ExecutionStatus.SUCCESS, count=OLTS * number)
+
+
+def counted(live: Live) -> leaks.Count:
+    """Without memory: pages come and go."""
+    return replace(leaks.count(0, live.stack.processes["pollers"].pid), rss={})
+
+
+def test_f22_after_fifty_composites_descriptors_and_keys_are_what_they_were(
+    site: Polled, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(poller, "run", read_nothing)
+    with site(olts=OLTS, pollers=2) as live:
+        live.start("pollers")
+        wave(live, 1)
+        live.stack.wait_until(lambda: counted(live) == counted(live), "two counts alike")
+        before = counted(live)
+        for number in range(WAVES):
+            wave(live, number + 2)
+        live.stack.wait_until(lambda: counted(live) == before, f"as it was: {before}, not {counted(live)}")
+        assert before.zombies == 0

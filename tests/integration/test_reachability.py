@@ -1,0 +1,325 @@
+"""Dead OLTs: when one is given up, what becomes of what waits on it, what brings it back, and what a person decides."""
+
+from datetime import datetime, timedelta
+
+import pytest
+from flask import Flask
+from sqlalchemy import select
+from sqlalchemy.orm import Session
+
+from portal.domain.composite import CompositeResult, StepResult
+from portal.domain.statuses import (
+    ErrorKind,
+    EventType,
+    ExecutionStatus,
+    OltState,
+    SkipReason,
+    StepStatus,
+    Trigger,
+)
+from portal.models import AuditLog, CoordinatorLog, Execution, Olt, WorkflowNode
+from portal.services import executions, olts, reachability
+from portal.services.errors import Invalid, NotFound
+from tests.support.builders import ACTOR, make_node, make_olt
+
+SECOND, MINUTE = timedelta(seconds=1), timedelta(minutes=1)
+
+
+@pytest.fixture
+def node(session: Session, now: datetime) -> WorkflowNode:
+    """A master without retries on OLT-LIMA."""
+    return make_node(make_olt(), max_retries=0)
+
+
+def waiting(session: Session, node: WorkflowNode, moment: datetime, **columns: object) -> Execution:
+    execution = Execution(node_id=node.id, node_name=node.name, olt_id=node.workflow.olt_id,
+                          device_key=node.workflow.olt.device_key, priority=40, scheduled_for=moment,
+                          **columns)  # fmt: skip
+    session.add(execution)
+    session.commit()
+    return execution
+
+
+def run(
+    session: Session, node: WorkflowNode, moment: datetime, kind: ErrorKind | None, *, answers: int = 0,
+    **columns: object,
+) -> Execution:  # fmt: skip
+    """One execution that ends with `kind` (None = success); `answers` of its two requests were answered."""
+    execution = waiting(session, node, moment, **columns)
+    assert executions.start(execution.id, execution.id, "poller", moment, moment + 15 * SECOND)
+    silent = 2 - (2 if kind is None else answers)
+    step = StepResult(node.id, StepStatus.FAILED if kind else StepStatus.SUCCESS, pdus=2, timeouts=silent,
+                      error_kind=kind, error_message="no answer" if kind else "")  # fmt: skip
+    executions.finish(execution.id, execution.id, CompositeResult((step,)), moment + SECOND)
+    session.rollback()
+    return execution
+
+
+def silence(session: Session, node: WorkflowNode, moment: datetime, times: int) -> datetime:
+    """So many silent executions, a minute apart; when the last one ended."""
+    for number in range(times):
+        run(session, node, moment + number * MINUTE, ErrorKind.TIMEOUT)
+    return moment + (times - 1) * MINUTE + SECOND
+
+
+def changes(session: Session) -> list[CoordinatorLog]:
+    wanted = CoordinatorLog.event_type == EventType.OLT_STATE_CHANGED
+    return list(session.scalars(select(CoordinatorLog).where(wanted).order_by(CoordinatorLog.id)))
+
+
+def test_three_silent_executions_in_a_row_make_an_olt_unreachable(
+    session: Session, node: WorkflowNode, now: datetime
+) -> None:
+    olt = node.workflow.olt
+    silence(session, node, now, 2)
+    assert (olt.state, olt.consecutive_failures, changes(session)) == (OltState.UNKNOWN, 2, [])
+    end = silence(session, node, now + 2 * MINUTE, 1)
+    assert (olt.state, olt.state_since, olt.consecutive_failures) == (OltState.UNREACHABLE, end, 3)
+    assert (olt.probe_at, olt.probes_sent) == (end + 30 * SECOND, 0)
+    (row,) = changes(session)
+    assert (row.level, row.olt_id, row.details["before"], row.details["after"]) == (
+        "ERROR", olt.id, "unknown", "unreachable",
+    )  # fmt: skip
+    assert row.details["failures"] == 3 and "no answer" in row.details["cause"]
+
+
+def test_an_answer_in_between_starts_the_count_again(session: Session, node: WorkflowNode, now: datetime) -> None:
+    silence(session, node, now, 2)
+    run(session, node, now + 2 * MINUTE, ErrorKind.NO_SUCH_OBJECT, answers=2)
+    assert (node.workflow.olt.state, node.workflow.olt.consecutive_failures) == (OltState.UP, 0)
+    silence(session, node, now + 3 * MINUTE, 2)
+    assert node.workflow.olt.state is OltState.UP
+
+
+def test_an_olt_that_answered_once_in_a_run_that_failed_is_up(
+    session: Session, node: WorkflowNode, now: datetime
+) -> None:
+    run(session, node, now, ErrorKind.TIMEOUT, answers=1)
+    assert (node.workflow.olt.state, node.workflow.olt.consecutive_failures) == (OltState.UP, 0)
+
+
+def test_tries_of_one_execution_count_once(session: Session, now: datetime) -> None:
+    node = make_node(make_olt(), max_retries=2, retry_delay=60, interval="15m")
+    execution = run(session, node, now, ErrorKind.TIMEOUT)
+    assert (execution.status, node.workflow.olt.consecutive_failures) == (ExecutionStatus.PENDING, 0)
+    for number in (1, 2):
+        moment = now + number * 2 * MINUTE
+        assert executions.start(execution.id, 100 + number, "poller", moment, moment + 15 * SECOND)
+        step = StepResult(node.id, StepStatus.FAILED, pdus=2, timeouts=2, error_kind=ErrorKind.TIMEOUT)
+        executions.finish(execution.id, 100 + number, CompositeResult((step,)), moment + SECOND)
+    session.rollback()
+    assert (execution.status, node.workflow.olt.consecutive_failures) == (ExecutionStatus.FAILED, 1)
+
+
+def test_zero_switches_giving_up_off(app: Flask, session: Session, node: WorkflowNode, now: datetime) -> None:
+    app.config["AUTO_PAUSE_AFTER"] = 0
+    silence(session, node, now, 5)
+    assert (node.workflow.olt.state, node.workflow.olt.probe_at) == (OltState.UNKNOWN, None)
+    app.config["AUTO_PAUSE_AFTER"] = 6
+    silence(session, node, now + 5 * MINUTE, 1)
+    assert node.workflow.olt.state is OltState.UNREACHABLE
+
+
+def test_what_waits_on_a_dead_olt_is_skipped_and_what_the_device_failed_already_fails(
+    session: Session, node: WorkflowNode, now: datetime
+) -> None:
+    olt = node.workflow.olt
+    stranger = waiting(session, make_node(make_olt("OTHER")), now)
+    never_tried = waiting(session, make_node(olt, "b"), now)
+    to_retry = waiting(session, make_node(olt, "c"), now, attempt=1, failures=1, error_kind=ErrorKind.INCOMPLETE,
+                       error_message="cut short")  # fmt: skip
+    asked_for = waiting(session, make_node(olt, "d"), now, trigger=Trigger.MANUAL, requested_by=ACTOR)
+    silence(session, node, now, 3)
+    assert (never_tried.status, never_tried.error_kind) == (ExecutionStatus.INTERRUPTED, ErrorKind.UNREACHABLE)
+    assert (to_retry.status, to_retry.error_kind) == (ExecutionStatus.FAILED, ErrorKind.INCOMPLETE)
+    assert to_retry.error_message == "cut short"
+    assert (asked_for.status, stranger.status) == (ExecutionStatus.PENDING, ExecutionStatus.PENDING)
+    of_it = CoordinatorLog.execution_id == never_tried.id
+    assert session.scalars(select(CoordinatorLog.reason).where(of_it)).all() == [SkipReason.OLT_UNREACHABLE]
+
+
+def test_it_is_given_up_once_and_its_further_silence_is_no_news(
+    session: Session, node: WorkflowNode, now: datetime
+) -> None:
+    end = silence(session, node, now, 3)
+    run(session, node, now + 10 * MINUTE, ErrorKind.TIMEOUT, trigger=Trigger.MANUAL, requested_by=ACTOR)
+    olt = node.workflow.olt
+    assert (len(changes(session)), olt.state_since, olt.probe_at) == (1, end, end + 30 * SECOND)
+
+
+def test_an_answer_to_a_manual_run_brings_a_dead_olt_back(session: Session, node: WorkflowNode, now: datetime) -> None:
+    silence(session, node, now, 3)
+    clock = node.next_run_at
+    run(session, node, now + 10 * MINUTE, None, trigger=Trigger.MANUAL, requested_by=ACTOR)
+    olt = node.workflow.olt
+    assert (olt.state, olt.consecutive_failures, olt.probe_at, olt.probes_sent) == (OltState.UP, 0, None, 0)
+    assert [row.details["after"] for row in changes(session)] == ["unreachable", "up"]
+    assert changes(session)[1].details["away_seconds"] == 8 * 60
+    assert node.next_run_at == clock  # it goes on at its grid
+
+
+def test_a_persons_pause_is_not_undone_by_an_answer(session: Session, node: WorkflowNode, now: datetime) -> None:
+    olt = node.workflow.olt
+    olts.pause([olt.id], "fibre work", None, ACTOR, now)
+    run(session, node, now, None, trigger=Trigger.MANUAL)
+    assert (olt.state, olt.paused_reason) == (OltState.PAUSED, "fibre work")
+
+
+def test_a_persons_pause_is_not_replaced_by_silence(session: Session, node: WorkflowNode, now: datetime) -> None:
+    silence(session, node, now, 2)
+    olts.pause([node.workflow.olt_id], "fibre work", None, ACTOR, now)
+    silence(session, node, now + 2 * MINUTE, 3)
+    olt = node.workflow.olt
+    assert (olt.state, olt.consecutive_failures, olt.probe_at) == (OltState.PAUSED, 0, None)
+
+
+def test_a_dead_olt_is_suspected_when_its_time_comes_and_only_while_it_is_in_service(
+    session: Session, node: WorkflowNode, now: datetime
+) -> None:
+    end = silence(session, node, now, 3)
+    due = end + 30 * SECOND
+    assert reachability.suspects(due - SECOND, 64) == []
+    (suspect,) = reachability.suspects(due, 64)
+    assert (suspect.olt_id, suspect.target.community) == (node.workflow.olt_id, "planted-community")
+    assert "planted" not in repr(suspect)
+    olts.set_enabled(node.workflow.olt_id, False, ACTOR, due)
+    assert reachability.suspects(due, 64) == []
+
+
+def test_who_waits_longest_is_asked_first_and_no_more_than_so_many_at_once(session: Session, now: datetime) -> None:
+    found = [make_olt(name) for name in ("A", "B", "C")]
+    for olt, late in zip(found, (1, 3, 2), strict=True):
+        olt.state, olt.probe_at = OltState.UNREACHABLE, now - late * MINUTE
+    session.commit()
+    assert [one.olt_id for one in reachability.suspects(now, 2)] == [found[1].id, found[2].id]
+
+
+def test_silence_to_a_probe_moves_the_next_and_an_answer_brings_the_olt_back(
+    session: Session, node: WorkflowNode, now: datetime
+) -> None:
+    olt, end = node.workflow.olt, silence(session, node, now, 3)
+    late = end + 12 * MINUTE
+    assert reachability.record_probes({olt.id: False}, late) == 0
+    assert (olt.state, olt.probes_sent, olt.probe_at) == (OltState.UNREACHABLE, 1, late + MINUTE)
+    assert reachability.record_probes({olt.id: True}, late + MINUTE) == 1
+    assert (olt.state, olt.consecutive_failures, olt.probe_at, olt.probes_sent) == (OltState.UP, 0, None, 0)
+    row = changes(session)[1]
+    assert (row.level, row.details["probes"], row.details["away_seconds"]) == ("INFO", 2, 13 * 60)
+
+
+def test_a_probe_that_was_under_way_does_not_undo_a_pause(session: Session, node: WorkflowNode, now: datetime) -> None:
+    silence(session, node, now, 3)
+    olts.pause([node.workflow.olt_id], "fibre work", None, ACTOR, now + 5 * MINUTE)
+    assert reachability.record_probes({node.workflow.olt_id: True}, now + 5 * MINUTE) == 0
+    assert node.workflow.olt.state is OltState.PAUSED
+
+
+def test_a_pause_skips_what_waits_and_lets_run_what_runs(session: Session, node: WorkflowNode, now: datetime) -> None:
+    olt = node.workflow.olt
+    running = waiting(session, node, now)
+    assert executions.start(running.id, 1, "poller", now, now + 15 * SECOND)
+    never_tried = waiting(session, make_node(olt, "b"), now)
+    asked_for = waiting(session, make_node(olt, "c"), now, trigger=Trigger.MANUAL, requested_by=ACTOR)
+    until = now + timedelta(hours=2)
+    assert olts.pause([olt.id], " fibre work ", until, ACTOR, now) == 1
+    assert (olt.state, olt.state_since, olt.paused_reason, olt.paused_until) == (
+        OltState.PAUSED, now, "fibre work", until,
+    )  # fmt: skip
+    session.refresh(running)
+    assert running.status is ExecutionStatus.RUNNING
+    assert (never_tried.status, asked_for.status) == (ExecutionStatus.INTERRUPTED, ExecutionStatus.PENDING)
+    of_it = CoordinatorLog.execution_id == never_tried.id
+    assert session.scalars(select(CoordinatorLog.reason).where(of_it)).all() == [SkipReason.OLT_PAUSED]
+    audited = session.scalars(select(AuditLog).where(AuditLog.action == "olt.pause")).one()
+    assert (audited.actor, audited.changes["reason"]) == (ACTOR, ["", "fibre work"])
+    assert changes(session)[0].details["actor"] == ACTOR
+
+
+@pytest.mark.parametrize(
+    ("reason", "later", "field"),
+    [("", MINUTE, "reason"), ("two\nlines", MINUTE, "reason"), ("x" * 256, MINUTE, "reason"),
+     ("ok", timedelta(), "until"), ("ok", -MINUTE, "until")],
+)  # fmt: skip
+def test_a_pause_needs_a_reason_and_an_end_in_the_future_if_any(
+    session: Session, node: WorkflowNode, now: datetime, reason: str, later: timedelta, field: str
+) -> None:
+    with pytest.raises(Invalid) as caught:
+        olts.pause([node.workflow.olt_id], reason, now + later, ACTOR, now)
+    assert caught.value.errors.keys() == {field}
+    with pytest.raises(Invalid) as caught:
+        olts.pause([node.workflow.olt_id], "ok", now.replace(tzinfo=None) + MINUTE, ACTOR, now)
+    assert caught.value.errors.keys() == {"until"}
+
+
+def test_pausing_and_resuming_unknown_olts_changes_nothing_and_names_them(
+    session: Session, node: WorkflowNode, now: datetime
+) -> None:
+    for verb in (lambda ids: olts.pause(ids, "x", None, ACTOR, now), lambda ids: olts.resume(ids, ACTOR, now)):
+        with pytest.raises(NotFound, match="98, 99"):
+            verb([node.workflow.olt_id, 99, 98])
+    session.rollback()
+    assert node.workflow.olt.state is OltState.UNKNOWN
+
+
+def test_the_same_pause_again_is_no_change_and_another_reason_is(
+    session: Session, node: WorkflowNode, now: datetime
+) -> None:
+    ids = [node.workflow.olt_id]
+    assert [olts.pause(ids, why, None, ACTOR, now) for why in ("fibre work", "fibre work", "power cut")] == [1, 0, 1]
+    assert node.workflow.olt.paused_reason == "power cut"
+
+
+def test_a_dead_olt_that_a_person_pauses_is_paused_and_after_that_unknown(
+    session: Session, node: WorkflowNode, now: datetime
+) -> None:
+    silence(session, node, now, 3)
+    olt = node.workflow.olt
+    olts.pause([olt.id], "known outage", None, ACTOR, now + 5 * MINUTE)
+    assert (olt.state, olt.probe_at) == (OltState.PAUSED, None)
+    assert olts.resume([olt.id], ACTOR, now + 9 * MINUTE) == 1
+    assert (olt.state, olt.paused_reason, olt.consecutive_failures) == (OltState.UNKNOWN, "", 0)
+    assert session.scalars(select(AuditLog.action).order_by(AuditLog.id.desc()).limit(2)).all() == [
+        "olt.resume", "olt.pause",
+    ]  # fmt: skip
+
+
+def test_resuming_a_dead_olt_makes_it_be_asked_at_once(session: Session, node: WorkflowNode, now: datetime) -> None:
+    silence(session, node, now, 3)
+    moment = now + 4 * MINUTE
+    assert olts.resume([node.workflow.olt_id, make_olt("UP").id], ACTOR, moment) == 1
+    assert node.workflow.olt.state is OltState.UNREACHABLE
+    assert [one.olt_id for one in reachability.suspects(moment, 64)] == [node.workflow.olt_id]
+
+
+def test_a_pause_ends_by_itself_when_its_time_is_over_and_not_before(
+    session: Session, node: WorkflowNode, now: datetime
+) -> None:
+    olt, forever = node.workflow.olt, make_olt("FOREVER")
+    olts.pause([olt.id], "fibre work", now + MINUTE, ACTOR, now)
+    olts.pause([forever.id], "closed", None, ACTOR, now)
+    assert (reachability.end_pauses(now + 59 * SECOND), olt.state) == (0, OltState.PAUSED)
+    assert reachability.end_pauses(now + MINUTE) == 1
+    assert (olt.state, olt.paused_until, olt.paused_reason) == (OltState.UNKNOWN, None, "")
+    assert forever.state is OltState.PAUSED
+    last = changes(session)[-1]
+    assert (last.details["after"], last.details["reason"], last.details["actor"]) == ("unknown", "fibre work", "")
+    assert reachability.end_pauses(now + MINUTE) == 0
+
+
+def test_a_pause_given_at_the_moment_of_a_silent_end_wins(
+    app: Flask, session: Session, node: WorkflowNode, now: datetime
+) -> None:
+    """What this transaction read of the OLT before may be old: the row is read again under its lock."""
+    if session.get_bind().dialect.name == "sqlite":
+        pytest.skip("writing transactions of SQLite cannot overlap")
+    silence(session, node, now, 2)
+    execution = waiting(session, node, now + 2 * MINUTE)
+    execution.status = ExecutionStatus.FAILED
+    session.commit()
+    olt = session.get(Olt, node.workflow.olt_id)
+    assert olt is not None and (olt.state, olt.consecutive_failures) == (OltState.UNKNOWN, 2)
+    with app.app_context():  # a session of its own, as another process has
+        olts.pause([olt.id], "fibre work", None, ACTOR, now)
+    reachability.note(session, execution, now, answered=False, silent=True, message="no answer")
+    session.commit()
+    assert olt.state is OltState.PAUSED

@@ -1,0 +1,75 @@
+"""Schedulers as real processes: one leads, the other takes over, and a leader that was frozen does no harm."""
+
+import signal
+import time
+
+import pytest
+from sqlalchemy import select
+
+from portal.extensions import db
+from portal.models import Execution, SchedulerState
+from scheduler.process import LEADER_SECONDS
+from tests.support.live import Live
+
+pytestmark = [pytest.mark.integration, pytest.mark.timeout(150)]
+
+SLACK = 1.5  # seconds for a loaded machine to start, log and be looked at
+
+
+def leader(live: Live) -> str:
+    """Name of who ticked last."""
+    db.session.rollback()
+    db.session.expire_all()
+    state = db.session.get(SchedulerState, 1)
+    return state.leader if state is not None else ""
+
+
+def last_tick(live: Live) -> float:
+    db.session.rollback()
+    db.session.expire_all()
+    state = db.session.get(SchedulerState, 1)
+    return state.last_tick_at.timestamp() if state is not None and state.last_tick_at is not None else 0.0
+
+
+@pytest.mark.fault
+def test_a_frozen_leader_is_replaced_within_its_lease_and_stands_by_when_it_wakes(live: Live) -> None:
+    olt = live.olt("OLT-LIMA", 9)
+    live.node(olt, "discovery", "huawei.onu_state", "discovery")
+    first = live.stack.start("first", "scheduler", "run")
+    live.stack.wait_until(lambda: leader(live), "a leader")
+    live.stack.start("second", "scheduler", "run")
+    before = leader(live)
+    live.due_now()
+    live.stack.wait_until(lambda: live.executions(), "a slot taken")
+
+    first.send_signal(signal.SIGSTOP)
+    frozen_at = time.monotonic()
+    live.stack.wait_until(lambda: leader(live) != before, "a take-over")
+    assert time.monotonic() - frozen_at <= LEADER_SECONDS + 1 + SLACK
+    after = leader(live)
+
+    live.stack.wait_until(lambda: time.monotonic() - frozen_at > 2 * LEADER_SECONDS, "two leases gone by")
+    first.send_signal(signal.SIGCONT)
+    live.stack.wait_until(lambda: "event=standby" in live.stack.log("first"), "the frozen one to stand by")
+    # It was frozen in the middle of its tick: it ends that one, and does no other.
+    live.stack.wait_until(lambda: leader(live) == after, "the pulse of the one that leads", timeout=3)
+    slots = [(row.node_id, row.scheduled_for) for row in db.session.scalars(select(Execution))]
+    assert len(slots) == len(set(slots)) == 1
+
+
+@pytest.mark.fault
+def test_the_clock_goes_on_while_redis_is_frozen_and_while_it_is_away(live: Live) -> None:
+    olt = live.olt("OLT-LIMA", 9)
+    live.node(olt, "discovery", "huawei.onu_state", "discovery")
+    live.stack.start("scheduler")
+    live.stack.wait_until(lambda: leader(live), "a leader")
+    live.stack.redis.freeze()
+    live.due_now()
+    live.stack.wait_until(lambda: live.executions(), "a slot taken", timeout=6)
+    frozen = last_tick(live)
+    live.stack.wait_until(lambda: last_tick(live) - frozen > 4, "ticks", timeout=15)
+    live.stack.redis.thaw()
+    live.stack.redis.kill()
+    away = last_tick(live)
+    live.stack.wait_until(lambda: last_tick(live) - away > 3, "ticks", timeout=6)
+    assert live.stack.processes["scheduler"].poll() is None

@@ -1,0 +1,526 @@
+"""Ticks on both databases: what is due, what is taken, when it is pushed, and what ticks at once do to each other."""
+
+from collections import Counter
+from collections.abc import Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from threading import Barrier
+
+import pytest
+from flask import Flask
+from sqlalchemy import Executable, event, select, text, update
+from sqlalchemy.orm import Session
+
+from portal import queueing
+from portal.domain.slots import DueMaster, NewExecution, Plan
+from portal.domain.statuses import ErrorKind, EventType, ExecutionStatus, OltState, SkipReason, Trigger
+from portal.extensions import db
+from portal.models import CoordinatorLog, Execution, Olt, SchedulerState, Workflow, WorkflowNode, WorkflowTemplate
+from portal.models.workflow import TemplateNode
+from portal.queueing import Ticket
+from portal.services import reaping, slots
+from scheduler import due, planner
+from scheduler import reaper as reapers
+from scheduler import tick as ticks
+from scheduler.tick import next_cron
+from tests.support.builders import make_node, make_olt
+
+SECOND = timedelta(seconds=1)
+MINUTE = timedelta(minutes=1)
+Decide = Callable[[list[DueMaster]], Plan]
+
+
+def take(now: datetime, decide: Decide | None = None, **more: bool) -> tuple[Plan, list[Ticket]]:
+    """What a tick at `now` does, short of the push."""
+    planned: Decide = decide or (lambda masters: planner.plan(masters, now, next_cron))
+    return slots.take(lambda session: due.select_due(session, now), planned, now, **more)
+
+
+def due_at(moment: datetime, nodes: Iterable[WorkflowNode] | None = None, **values: object) -> None:
+    """These nodes (all of them without `nodes`) have their slot at `moment`."""
+    change = update(WorkflowNode).values(next_run_at=moment, anchor_at=moment, **values)
+    db.session.execute(change if nodes is None else change.where(WorkflowNode.id.in_([node.id for node in nodes])))
+    db.session.commit()
+
+
+def many_nodes(count: int, interval: int = 3600) -> list[WorkflowNode]:
+    """Masters of one OLT, made at once."""
+    olt = make_olt()
+    first = make_node(olt, "n0")
+    for number in range(1, count):
+        db.session.add(WorkflowNode(workflow_id=first.workflow_id, key=f"n{number}", name=f"n{number}", kind=first.kind,
+                                    oid=first.oid, interval_seconds=interval, priority=40))  # fmt: skip
+    first.interval_seconds = interval
+    db.session.commit()
+    return list(db.session.scalars(select(WorkflowNode).order_by(WorkflowNode.id)))
+
+
+def found(session: Session) -> list[Execution]:
+    session.rollback()
+    return list(session.scalars(select(Execution).order_by(Execution.id).execution_options(populate_existing=True)))
+
+
+def skipped(session: Session) -> list[CoordinatorLog]:
+    session.rollback()
+    query = select(CoordinatorLog).where(CoordinatorLog.event_type == EventType.SLOT_SKIPPED)
+    return list(session.scalars(query.order_by(CoordinatorLog.id)))
+
+
+def clock_of(session: Session, node: WorkflowNode) -> datetime | None:
+    session.rollback()
+    session.refresh(node)
+    return node.next_run_at
+
+
+def waiting_for_its_retry(session: Session, slot: datetime) -> tuple[WorkflowNode, Execution]:
+    """A node every 15 minutes whose try at `slot` has failed; it is tried again two minutes later."""
+    node = make_node(make_olt(), interval="15m")
+    due_at(slot)
+    take(slot)
+    execution = found(session)[0]
+    execution.attempt = execution.failures = 1
+    execution.not_before, execution.queued_at = slot + 2 * MINUTE, None
+    session.commit()
+    return node, execution
+
+
+# What is due
+
+
+def plan_of(session: Session, statement: Executable, **values: object) -> str:
+    """The database's plan of a select as it is sent, without statistics. PostgreSQL is kept from whole tables."""
+    connection = session.connection()
+    explain = "EXPLAIN QUERY PLAN "
+    if connection.dialect.name == "postgresql":
+        explain = "EXPLAIN "
+        session.execute(text("SET LOCAL enable_seqscan = off"))
+        session.execute(text("SET LOCAL enable_sort = off"))
+
+    def ask_for_the_plan(_c: object, _cursor: object, words: str, given: object, *_: object) -> tuple[str, object]:
+        return explain + words, given
+
+    event.listen(connection, "before_cursor_execute", ask_for_the_plan, retval=True)
+    cursor = connection.execute(statement, values).cursor
+    event.remove(connection, "before_cursor_execute", ask_for_the_plan)
+    assert cursor is not None
+    rows = cursor.fetchall()
+    session.rollback()
+    return "\n".join(str(row[-1]) for row in rows)
+
+
+def test_what_is_due_is_found_by_its_clock_and_never_by_a_nodes_history(session: Session, now: datetime) -> None:
+    made = plan_of(session, due.due_query(now))
+    assert "ix_workflow_nodes_next_run_at" in made
+    assert "uq_executions_active_node" in made
+    assert "uq_executions_node_id" not in made and "SCAN" not in made
+
+
+def test_what_is_ripe_is_found_by_its_time(session: Session, now: datetime) -> None:
+    made = plan_of(session, slots._RIPE[session.get_bind().dialect.name], now=now)
+    assert "ix_executions_not_before" in made
+
+
+def test_a_due_master_carries_all_that_its_ticket_needs(session: Session, now: datetime) -> None:
+    olt = make_olt(site="lima")
+    node = make_node(olt)
+    due_at(now)
+    (master,) = due.select_due(session, now)
+    assert (master.node_id, master.olt_id, master.site, master.device_key) == (node.id, olt.id, "lima", olt.device_key)
+    _, (ticket,) = take(now)
+    assert (ticket.olt_id, ticket.site, ticket.attempt, ticket.priority) == (olt.id, "lima", 1, node.priority)
+    assert (ticket.scheduled_for, ticket.overdue_at) == (now, now + 15 * MINUTE)
+    assert [execution.id for execution in found(session)] == [ticket.execution_id]
+
+
+@pytest.mark.parametrize("blocked_by", ["node", "workflow", "olt", "deleted olt"])
+def test_what_is_disabled_is_not_due(session: Session, now: datetime, blocked_by: str) -> None:
+    olt = make_olt()
+    node = make_node(olt)
+    due_at(now)
+    target = {"node": WorkflowNode, "workflow": Workflow}.get(blocked_by, Olt)
+    values = {"deleted_at": now} if blocked_by == "deleted olt" else {"enabled": False}
+    session.execute(update(target).values(values))
+    session.commit()
+    assert not due.anything_due(session, now) and due.select_due(session, now) == []
+    assert clock_of(session, node) == now
+
+
+def test_nodes_of_a_disabled_template_are_not_due_but_those_of_its_own_olt_are(session: Session, now: datetime) -> None:
+    olt = make_olt()
+    own, from_template = make_node(olt, "own"), make_node(olt, "made")
+    template = WorkflowTemplate(name="basic")
+    template.nodes.append(TemplateNode(key="made", name="made", kind=own.kind, oid=own.oid, interval_seconds=60,
+                                       priority=40))  # fmt: skip
+    session.add(template)
+    session.flush()
+    own.workflow.template_id, from_template.template_node_id = template.id, template.nodes[0].id
+    session.commit()
+    due_at(now)
+    assert {master.node_id for master in due.select_due(session, now)} == {own.id, from_template.id}
+    template.enabled = False
+    session.commit()
+    assert {master.node_id for master in due.select_due(session, now)} == {own.id}
+
+
+# Slots that do not run
+
+
+@pytest.mark.parametrize(
+    ("state", "reason"),
+    [(OltState.UNREACHABLE, SkipReason.OLT_UNREACHABLE), (OltState.PAUSED, SkipReason.OLT_PAUSED)],
+)
+def test_slots_of_an_olt_that_is_away_are_skipped_with_the_cause_and_its_clocks_go_on(
+    session: Session, now: datetime, state: OltState, reason: SkipReason
+) -> None:
+    olt = make_olt()
+    node = make_node(olt, interval="15m")
+    olt.state = state
+    session.commit()
+    due_at(now - 30 * MINUTE)
+    plan, tickets = take(now)
+    assert (plan.new, tickets, found(session)) == ((), [], [])
+    (log,) = skipped(session)
+    assert (log.reason, log.node_id, log.olt_id, log.scheduled_for) == (reason, node.id, olt.id, now)
+    assert log.details["slots"] == 3 and "3 slots skipped" in log.message
+    assert clock_of(session, node) == now + 15 * MINUTE
+
+
+def test_an_olt_whose_pause_has_run_out_is_due_again(session: Session, now: datetime) -> None:
+    olt = make_olt()
+    make_node(olt)
+    olt.state, olt.paused_until = OltState.PAUSED, now + SECOND
+    session.commit()
+    due_at(now)
+    assert [master.blocked for master in due.select_due(session, now)] == [SkipReason.OLT_PAUSED]
+    assert [master.blocked for master in due.select_due(session, now + SECOND)] == [None]
+
+
+def test_skips_of_many_nodes_are_each_logged(session: Session, now: datetime) -> None:
+    nodes = many_nodes(40, interval=60)
+    due_at(now - 5 * MINUTE)
+    take(now + 40 * SECOND)
+    assert Counter(log.node_id for log in skipped(session)) == Counter(node.id for node in nodes)
+    assert {log.details["slots"] for log in skipped(session)} == {6}
+
+
+def test_a_retry_ends_when_the_slot_after_it_is_skipped(session: Session, now: datetime) -> None:
+    _, execution = waiting_for_its_retry(session, now)
+    session.execute(update(Olt).values(state=OltState.UNREACHABLE))
+    session.commit()
+    take(now + 15 * MINUTE)
+    (ended,) = found(session)
+    assert (ended.id, ended.status, ended.error_kind) == (execution.id, ExecutionStatus.FAILED, ErrorKind.SUPERSEDED)
+
+
+def test_a_slot_that_exists_already_is_passed_over(app: Flask, session: Session, now: datetime) -> None:
+    node = make_node(make_olt(), interval="15m")
+    due_at(now)
+    take(now)
+    session.execute(update(Execution).values(status=ExecutionStatus.SUCCESS))
+    session.commit()
+    due_at(now)  # as after somebody set the clock back and enabled the node anew
+    plan, tickets = take(now, lambda masters: planner.plan(masters, now, next_cron, from_end=True))
+    assert (plan.new, plan.skipped, tickets) == ((), (), [])
+    assert [execution.status for execution in found(session)] == [ExecutionStatus.SUCCESS]
+    assert clock_of(session, node) == now + 15 * MINUTE
+
+
+def test_a_slot_whose_node_was_run_by_hand_meanwhile_is_skipped_and_the_others_run(
+    session: Session, now: datetime
+) -> None:
+    first, second = many_nodes(2)
+    due_at(now)
+
+    def decide(masters: list[DueMaster]) -> Plan:
+        manual = Execution(node_id=first.id, node_name="n", olt_id=1, device_key="x", trigger=Trigger.MANUAL,
+                           priority=40, scheduled_for=now)  # fmt: skip
+        db.session.add(manual)
+        db.session.flush()
+        return planner.plan(masters, now, next_cron)
+
+    _, tickets = take(now, decide)
+    scheduled = [one.node_id for one in found(session) if one.trigger is Trigger.SCHEDULE]
+    assert scheduled == [second.id] and len(tickets) == 1
+    assert [(log.node_id, log.reason) for log in skipped(session)] == [(first.id, SkipReason.STILL_ACTIVE)]
+    assert clock_of(session, first) == now + timedelta(hours=1)
+
+
+def test_a_retry_that_is_being_started_when_its_next_slot_comes_is_left_alone(
+    app: Flask, session: Session, now: datetime
+) -> None:
+    if session.get_bind().dialect.name == "sqlite":
+        pytest.skip("SQLite has one writer at a time")
+    node, execution = waiting_for_its_retry(session, now)
+    with db.engine.connect() as starter:
+        starter.execute(text(f"UPDATE executions SET priority = 41 WHERE id = {execution.id}"))  # noqa: S608
+        take(now + 15 * MINUTE)
+        starter.rollback()
+    assert [one.status for one in found(session)] == [ExecutionStatus.PENDING]
+    assert [log.reason for log in skipped(session)] == [SkipReason.STILL_ACTIVE]
+    assert clock_of(session, node) == now + 30 * MINUTE
+
+
+# Late with many others
+
+
+def test_late_starts_are_pushed_in_their_turn_each_once_and_spread_over_a_minute(
+    session: Session, now: datetime
+) -> None:
+    many_nodes(100)
+    due_at(now - 10 * MINUTE)
+    _, tickets = take(now)
+    starts = [(now, ticket.execution_id) for ticket in tickets]
+    assert len(starts) == 1 and sum(one.queued_at is None for one in found(session)) == 99
+    moment = now
+    while slots.anything_ripe(session, moment) or moment < now + 70 * SECOND:
+        starts += [(moment, ticket.execution_id) for ticket in slots.queue_ripe(moment)]
+        moment += SECOND
+    assert sorted(ident for _, ident in starts) == [one.id for one in found(session)]
+    assert max(moment for moment, _ in starts) - now >= 60 * SECOND
+    assert max(Counter(moment for moment, _ in starts).values()) <= 2
+
+
+def test_the_reaper_leaves_late_starts_to_their_turn(session: Session, now: datetime) -> None:
+    many_nodes(30)
+    due_at(now - 10 * MINUTE)
+    take(now)
+    assert len(reaping.to_queue(now + 20 * SECOND)) == pytest.approx(10, abs=2)
+    assert len(reaping.to_queue(now + 70 * SECOND)) == 30
+
+
+def test_a_retry_is_pushed_on_its_second(session: Session, now: datetime) -> None:
+    _, execution = waiting_for_its_retry(session, now)
+    again = now + 2 * MINUTE
+    assert not slots.anything_ripe(session, again - SECOND) and slots.queue_ripe(again - SECOND) == []
+    assert slots.anything_ripe(session, again)
+    assert [(ticket.execution_id, ticket.attempt) for ticket in slots.queue_ripe(again)] == [(execution.id, 2)]
+    assert not slots.anything_ripe(session, again + SECOND) and slots.queue_ripe(again + SECOND) == []
+
+
+# Two ticks, and ticks that fail
+
+
+def test_three_ticks_at_once_take_each_slot_once(app: Flask, session: Session, now: datetime) -> None:
+    many_nodes(60)
+    due_at(now)
+    together = Barrier(3)
+
+    def one_tick() -> list[Ticket]:
+        with app.app_context():
+            together.wait(20)
+            _, tickets = take(now)
+            db.session.remove()
+            return tickets
+
+    with ThreadPoolExecutor(3) as threads:
+        pushed = [ticket.execution_id for made in threads.map(lambda _: one_tick(), range(3)) for ticket in made]
+    assert sorted(pushed) == [execution.id for execution in found(session)] and len(pushed) == 60
+
+
+def test_a_tick_that_breaks_a_constraint_changes_nothing_and_pushes_nothing(
+    app: Flask, session: Session, now: datetime, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    node = make_node(make_olt())
+    due_at(now)
+    plan = planner.plan
+
+    def with_a_node_that_is_gone(masters: list[DueMaster], *rest: object, **more: object) -> Plan:
+        made = plan(masters, *rest, **more)  # type: ignore[arg-type]
+        gone = NewExecution(replace(masters[0], node_id=10**6), now, now + MINUTE)
+        return replace(made, new=(*made.new, gone))
+
+    pushed: list[Ticket] = []
+    monkeypatch.setattr(planner, "plan", with_a_node_that_is_gone)
+    monkeypatch.setattr(queueing, "push", pushed.extend)
+    ticks.tick("leader", now)
+    assert "event=tick_doubled" in caplog.text
+    assert (found(session), pushed, clock_of(session, node)) == ([], [], now)
+    monkeypatch.setattr(planner, "plan", plan)
+    ticks.tick("leader", now + SECOND)
+    assert [ticket.execution_id for ticket in pushed] == [execution.id for execution in found(session)]
+
+
+def test_a_tick_without_redis_takes_the_slots_and_leaves_the_push_to_the_reaper(
+    session: Session, now: datetime, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def never(_: object) -> None:
+        raise AssertionError("Redis is known to be away")
+
+    make_node(make_olt())
+    due_at(now)
+    monkeypatch.setattr(queueing, "push", never)
+    ticks.tick("leader", now, push=False)
+    (execution,) = found(session)
+    assert execution.queued_at is None
+    assert [ticket.execution_id for ticket in reaping.to_queue(now)] == [execution.id]
+
+
+def test_the_pulse_says_who_ticked_and_what_came_of_it(session: Session, now: datetime) -> None:
+    many_nodes(3, interval=60)
+    due_at(now - MINUTE)
+    ticks.tick("leader-1", now)
+    session.rollback()
+    state = session.get(SchedulerState, 1)
+    assert state is not None
+    assert (state.leader, state.last_tick_at, state.last_planned, state.last_skipped) == ("leader-1", now, 3, 3)
+
+
+def test_a_tick_that_fails_is_shown_on_the_pages(
+    session: Session, now: datetime, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(*_: object, **__: object) -> Plan:
+        raise KeyError("x")
+
+    make_node(make_olt())
+    due_at(now)
+    monkeypatch.setattr(planner, "plan", broken)
+    with pytest.raises(KeyError):
+        ticks.tick("leader-1", now)
+    session.rollback()
+    state = session.get(SchedulerState, 1)
+    assert state is not None and state.error == "KeyError: 'x'" and found(session) == []
+
+
+def test_a_cron_line_that_cannot_be_read_stops_no_other_node(session: Session, now: datetime) -> None:
+    olt = make_olt()
+    bad, good = make_node(olt, "bad", cron="0 * * * *"), make_node(olt, "good")
+    due_at(now)
+    session.execute(update(WorkflowNode).where(WorkflowNode.id == bad.id).values(cron="0 0 30 2 *"))
+    session.commit()
+    take(now)
+    assert good.id in [execution.node_id for execution in found(session)]
+
+
+@pytest.mark.parametrize(
+    ("line", "zone", "month", "day"),
+    [
+        ("30 2 * * *", "Europe/Madrid", 3, 29),  # 02:30 does not exist on that day
+        ("30 2 * * *", "Europe/Madrid", 10, 25),  # 02:30 comes twice
+        ("30 23 * * *", "America/Santiago", 4, 4),
+        ("30 0 * * *", "America/Santiago", 9, 6),
+    ],
+)
+def test_a_daily_cron_line_fires_once_a_day_when_summer_time_begins_and_ends(
+    app: Flask, session: Session, line: str, zone: str, month: int, day: int
+) -> None:
+    app.config["TIMEZONE"] = zone
+    moment = datetime(2026, month, day, tzinfo=UTC) - timedelta(days=3)
+    fired = []
+    for _ in range(6):
+        moment = next_cron(line, moment)
+        fired.append(moment)
+    gaps = [(later - sooner) / timedelta(hours=1) for sooner, later in zip(fired, fired[1:], strict=False)]
+    assert all(22.4 < gap < 25.1 for gap in gaps) and abs(sum(gaps) - 5 * 24) <= 1.5
+
+
+def test_a_cron_line_never_answers_with_a_time_that_has_passed(app: Flask, session: Session) -> None:
+    app.config["TIMEZONE"] = "Europe/Madrid"
+    moment = datetime(2026, 10, 25, 0, 0, tzinfo=UTC)
+    while moment < datetime(2026, 10, 25, 4, 0, tzinfo=UTC):  # 02:00 to 03:00 comes twice
+        assert next_cron("30 2 * * *", moment) > moment
+        moment += 10 * MINUTE
+
+
+# The whole of it over a simulated day
+
+
+def test_over_a_simulated_day_of_outages_and_steps_of_the_clock_every_slot_is_accounted_for(
+    session: Session, now: datetime
+) -> None:
+    olts = [make_olt(f"OLT-{n}") for n in range(3)]
+    nodes = [make_node(olt, key, interval=pace) for olt in olts for key, pace in (("a", "5m"), ("b", "7m"))]
+    due_at(now)
+    moment, started = now, set[int]()
+    for number in range(60):
+        moment += timedelta(seconds=(61, 300, 7, 1200, -90, 45)[number % 6])
+        if number % 20 == 10:
+            moment += timedelta(hours=1)
+        if number % 20 == 15:
+            moment -= timedelta(hours=1)
+        state = OltState.UNREACHABLE if number % 9 < 2 else OltState.UP
+        session.execute(update(Olt).where(Olt.id == olts[0].id).values(state=state))
+        session.commit()
+        plan, tickets = take(moment)
+        assert all(new.scheduled_for <= moment for new in plan.new)
+        tickets += slots.queue_ripe(moment)
+        assert not started & {ticket.execution_id for ticket in tickets}
+        started |= {ticket.execution_id for ticket in tickets}
+        if number % 3:
+            pending = update(Execution).where(Execution.id.in_(started), Execution.status == ExecutionStatus.PENDING)
+            session.execute(pending.values(status=ExecutionStatus.SUCCESS if number % 2 else ExecutionStatus.FAILED))
+            session.commit()
+    for node in nodes:
+        check_account(session, node, now)
+
+
+def check_account(session: Session, node: WorkflowNode, first: datetime) -> None:
+    step = timedelta(seconds=node.interval_seconds or 0)
+    ways = Counter(execution.scheduled_for for execution in found(session) if execution.node_id == node.id)
+    for log in skipped(session):
+        if log.node_id == node.id:
+            slot, last = (datetime.fromisoformat(log.details[word]) for word in ("first", "last"))
+            counted = 0
+            while slot <= last:
+                ways[slot] += 1
+                slot, counted = slot + step, counted + 1
+            assert counted == log.details["slots"]
+    following = clock_of(session, node)
+    assert following is not None
+    slots_by_arithmetic = {first + k * step for k in range(round((following - first) / step))}
+    assert set(ways) == slots_by_arithmetic and set(ways.values()) == {1}
+
+
+# The reaper
+
+
+def running(session: Session, now: datetime, **values: object) -> Execution:
+    execution = Execution(node_name="n", device_key=f"d{values}", priority=40, scheduled_for=now, token=7,
+                          status=ExecutionStatus.RUNNING, **values)  # fmt: skip
+    session.add(execution)
+    session.commit()
+    return execution
+
+
+def test_what_runs_though_it_was_cancelled_or_its_olt_disabled_is_asked_to_stop_again(
+    session: Session, now: datetime, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fine, off, gone, mixed = (make_olt(f"OLT-{n}") for n in range(4))
+    off.enabled, gone.deleted_at = False, now
+    for olt in (fine, off, gone):
+        running(session, now, olt_id=olt.id)
+    running(session, now, olt_id=mixed.id, cancelled_by="rosa")
+    assert sorted(reaping.to_stop()) == sorted([(off.id, 7), (gone.id, 7), (mixed.id, 7)])
+    asked: list[tuple[int, int]] = []
+    monkeypatch.setattr(queueing, "ask_to_stop_token", lambda olt, token: asked.append((olt, token)))
+    monkeypatch.setattr(queueing, "lease_tokens", lambda olts: dict.fromkeys(olts, 7))
+    monkeypatch.setattr(queueing, "mark_ready", lambda olts: 0)
+    reapers.reap()
+    assert sorted(asked) == sorted(reaping.to_stop())
+
+
+def test_olts_with_work_are_kicked_with_their_site(session: Session, now: datetime) -> None:
+    for name, site in (("A", "lima"), ("B", ""), ("C", "cusco")):
+        make_node(make_olt(name, site=site))
+    due_at(now)
+    take(now)
+    session.execute(update(Execution).where(Execution.olt_id == 3).values(status=ExecutionStatus.SUCCESS))
+    session.commit()
+    assert sorted(reaping.waiting_olts()) == [(1, "lima"), (2, "")]
+
+
+def test_when_more_wait_than_one_look_takes_in_the_others_get_their_turn(
+    session: Session, now: datetime, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    many_nodes(5)
+    due_at(now)
+    take(now)
+    later = now + MINUTE
+    monkeypatch.setattr(reaping, "LIMIT", 3)
+    monkeypatch.setattr(queueing, "unknown", lambda tickets: [])
+    monkeypatch.setattr(queueing, "push", lambda tickets: 0)
+    looks = []
+    for _ in range(2):
+        looks.append([ticket.execution_id for ticket in reaping.to_queue(later)])
+        reapers._push_forgotten(later)
+    assert len(looks[0]) == 3 and len(looks[1]) == 2 and not set(looks[0]) & set(looks[1])

@@ -1,0 +1,211 @@
+"""The scheduler's loop on fakeredis and a clock of its own: cadence, lease, steps of the wall clock, periodic jobs."""
+
+import logging
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import fakeredis
+import pytest
+from redis.exceptions import ConnectionError as RedisGone
+from rq.job import JobStatus
+
+from portal import queueing
+from scheduler import process
+from scheduler.process import LEADER_KEY, LeaderScheduler
+
+TEN = datetime(2026, 11, 27, 10, 0, tzinfo=UTC).timestamp()
+REAP_JOB = "periodic-reap"
+
+
+class Clock:
+    """Stands for the modules `time` and `datetime` in scheduler.process. Sleeping takes no time outside."""
+
+    def __init__(self) -> None:
+        self.passed = 0.0
+        self.wall_ahead = TEN
+        self.at: dict[float, Callable[[], None]] = {}
+
+    def time(self) -> float:
+        return self.passed + self.wall_ahead
+
+    def monotonic(self) -> float:
+        return self.passed
+
+    def sleep(self, seconds: float) -> None:
+        self.passed += seconds
+        for moment in [moment for moment in self.at if moment <= self.passed]:
+            self.at.pop(moment)()
+
+    def now(self, zone: Any) -> datetime:
+        return datetime.fromtimestamp(self.time(), zone)
+
+    def step(self, seconds: float) -> None:
+        self.wall_ahead += seconds
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    made = Clock()
+    monkeypatch.setattr(process, "time", made)
+    monkeypatch.setattr(process, "datetime", made)
+    monkeypatch.setattr("scheduler.periodic.time", made)
+    monkeypatch.setattr("scheduler.periodic.datetime", made)
+    monkeypatch.setattr("scheduler.process.signal.signal", lambda *_: None)
+    return made
+
+
+@pytest.fixture
+def redis() -> Iterator[fakeredis.FakeStrictRedis]:
+    with fakeredis.FakeStrictRedis() as server:
+        yield server
+
+
+class Beats(list[tuple[float, datetime, bool]]):
+    """What the leader's ticks were given: monotonic time, wall time, whether Redis answered."""
+
+    def __init__(self, clock: Clock) -> None:
+        super().__init__()
+        self.clock = clock
+        self.takes = 0.0
+
+    def __call__(self, _leader: str, now: datetime, redis_answers: bool) -> None:
+        self.append((self.clock.passed, now, redis_answers))
+        self.clock.passed, self.takes = self.clock.passed + self.takes, 0.0
+
+    @property
+    def gaps(self) -> list[float]:
+        return [round(later[0] - sooner[0], 3) for sooner, later in zip(self, self[1:], strict=False)]
+
+
+@pytest.fixture
+def beats(clock: Clock) -> Beats:
+    return Beats(clock)
+
+
+def run_for(leader: LeaderScheduler, clock: Clock, seconds: float) -> None:
+    clock.at[clock.passed + seconds] = lambda: leader._request_stop(15, None)
+    leader._stop = False
+    leader.run()
+
+
+def queued(redis: Any) -> list[str]:
+    return [str(job, "utf-8") for job in redis.lrange("rq:queue:maintenance", 0, -1)]
+
+
+def test_the_leader_ticks_each_second(redis: Any, clock: Clock, beats: Beats) -> None:
+    run_for(LeaderScheduler(redis, beats), clock, 10)
+    assert len(beats) >= 10 and set(beats.gaps) == {1.0}
+    assert redis.get(LEADER_KEY) is None, "the lease is given up at the end"
+
+
+@pytest.mark.parametrize("seconds", [-3600, -30, 30, 3600], ids=["-1h", "-30s", "+30s", "+1h"])
+def test_a_step_of_the_clock_delays_no_tick_and_brings_no_burst(
+    redis: Any, clock: Clock, beats: Beats, seconds: float, caplog: pytest.LogCaptureFixture
+) -> None:
+    clock.at[5.5] = lambda: clock.step(seconds)
+    run_for(LeaderScheduler(redis, beats), clock, 12)
+    assert len(beats) >= 12 and set(beats.gaps) == {1.0}
+    assert f"event=clock_stepped seconds={seconds:+}" in caplog.text
+    assert queued(redis).count(REAP_JOB) == 1
+
+
+def test_periodic_jobs_come_back_within_seconds_after_the_clock_was_set_back(
+    redis: Any, clock: Clock, beats: Beats
+) -> None:
+    def set_back() -> None:
+        clock.step(-3600)
+        redis.delete("rq:queue:maintenance")
+
+    clock.at[3.5] = set_back
+    run_for(LeaderScheduler(redis, beats), clock, 10)
+    assert REAP_JOB in queued(redis)
+
+
+def test_ticks_missed_by_a_slow_one_are_counted_and_not_made_up_for(
+    redis: Any, clock: Clock, beats: Beats, caplog: pytest.LogCaptureFixture
+) -> None:
+    def slow() -> None:
+        beats.takes = 5.0
+
+    clock.at[2.5] = slow
+    run_for(LeaderScheduler(redis, beats), clock, 12)
+    assert sorted(set(beats.gaps)) == [1.0, 5.0] and beats.gaps.count(5.0) == 1
+    assert "event=tick_slow seconds=5.0 skipped=4" in caplog.text
+
+
+def test_only_one_of_two_leads_and_the_other_takes_over_within_the_lease(
+    redis: Any, clock: Clock, beats: Beats
+) -> None:
+    first, second = LeaderScheduler(redis, beats), LeaderScheduler(redis, beats)
+    first.once()
+    second.once()
+    assert (first.leading, second.leading, len(beats)) == (True, False, 1)
+    redis.delete(LEADER_KEY)  # the first is gone, and its lease with it
+    second.once()
+    first.once()
+    assert (first.leading, second.leading) == (False, True)
+
+
+def test_a_leader_that_was_frozen_finds_its_lease_taken_and_does_not_tick(redis: Any, clock: Clock) -> None:
+    beats, frozen_beats = Beats(clock), Beats(clock)
+    frozen, other = LeaderScheduler(redis, frozen_beats), LeaderScheduler(redis, beats)
+    frozen.once()
+    redis.delete(LEADER_KEY)
+    clock.passed += 2 * process.LEADER_SECONDS
+    other.once()
+    frozen.once()
+    assert (len(frozen_beats), len(beats), frozen.leading) == (1, 1, False)
+
+
+def test_a_leader_without_redis_goes_on_and_tells_the_tick(redis: Any, clock: Clock, beats: Beats) -> None:
+    leader = LeaderScheduler(redis, beats)
+    leader.once()
+
+    def gone(*_: object, **__: object) -> None:
+        raise RedisGone("gone")
+
+    leader.connection = type("Gone", (), {"eval": gone, "hset": gone, "expire": gone})()
+    leader.once()
+    assert [answers for _, _, answers in beats] == [True, False]
+
+
+def test_a_tick_that_fails_does_not_end_the_clock(redis: Any, clock: Clock, caplog: pytest.LogCaptureFixture) -> None:
+    def broken(*_: object) -> None:
+        raise KeyError("x")
+
+    with caplog.at_level(logging.ERROR):
+        run_for(LeaderScheduler(redis, broken), clock, 3)
+    assert caplog.text.count("event=tick_failed error=KeyError") == 3
+
+
+def reap_job(redis: Any, leader: LeaderScheduler) -> queueing.TaskJob:
+    leader.once()
+    return queueing.TaskJob.fetch(REAP_JOB, connection=redis)
+
+
+@pytest.mark.parametrize(
+    ("ago", "again"),
+    [(3, False), (30, False), (36, True), (-3600, True)],
+    ids=["started just now", "still a sign of life", "its worker was killed", "the clock was set back"],
+)
+def test_a_periodic_job_that_is_being_run_is_not_queued_again(
+    redis: Any, clock: Clock, beats: Beats, ago: int, again: bool
+) -> None:
+    leader = LeaderScheduler(redis, beats)
+    job = reap_job(redis, leader)
+    redis.delete("rq:queue:maintenance")
+    job.set_status(JobStatus.STARTED)
+    job.last_heartbeat = clock.now(UTC) - timedelta(seconds=ago)
+    job.save()
+    leader.enqueue_job(queueing.TaskJob.fetch(REAP_JOB, connection=redis))
+    assert (queued(redis) == [REAP_JOB]) is again
+    assert redis.zscore("rq:scheduler:scheduled_jobs", REAP_JOB) > clock.time(), "its next time is set in any case"
+
+
+def test_a_periodic_job_that_waits_is_not_queued_again(redis: Any, clock: Clock, beats: Beats) -> None:
+    leader = LeaderScheduler(redis, beats)
+    job = reap_job(redis, leader)
+    for _ in range(3):
+        leader.enqueue_job(job)
+    assert queued(redis).count(REAP_JOB) == 1
