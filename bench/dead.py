@@ -53,11 +53,16 @@ class Plan:
     control: float  # minutes without the dead ones, before
     pollers: int
     postgres: bool
+    keep: Path | None  # where logs and database stay for a look
 
     @property
     def interval(self) -> int:
         """Seconds; shorter in a quick look, which would else be over before three runs are."""
         return 60 if self.minutes >= 6 else 30
+
+    def shown(self) -> dict[str, object]:
+        """For the line of JSON."""
+        return {name: value for name, value in asdict(self).items() if name != "keep"} | {"interval": self.interval}
 
 
 class Deaf:
@@ -144,7 +149,7 @@ olts:
 def run(plan: Plan) -> dict[str, object]:
     """The whole bench; the figures."""
     live = plan.olts - plan.dead
-    with common.folder() as folder, ExitStack() as exits:
+    with common.folder(plan.keep) as folder, ExitStack() as exits:
         options = ("--delay-us", str(REQUEST_MICROSECONDS), "--log", str(folder / "live.log"))
         url = exits.enter_context(common.database(postgres=plan.postgres))
         port = exits.enter_context(oltsim_c.oltsim(*options, olts=live, onus=ONUS))
@@ -160,7 +165,7 @@ def run(plan: Plan) -> dict[str, object]:
             db.session.remove()
             db.engine.dispose()
         exits.close()  # the agents write the end of their logs
-        return asdict(plan) | {"interval": plan.interval} | figures | _overlaps(folder, deaf.heard)
+        return plan.shown() | figures | _overlaps(folder, deaf.heard)
 
 
 def _load(text: str) -> None:
@@ -298,6 +303,7 @@ def main() -> None:
     parser.add_argument("--control", type=float, default=2, help="minutes without them, before")
     parser.add_argument("--pollers", type=int, default=10)
     parser.add_argument("--postgres", action="store_true")
+    parser.add_argument("--keep", type=Path, help="a folder for logs and database, left behind")
     print(json.dumps(run(Plan(**vars(parser.parse_args())))))
 
 

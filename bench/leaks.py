@@ -1,8 +1,8 @@
 """Leaks (F22): many composites that read nothing; do the pollers grow, leave zombies, descriptors or keys behind?
 
 They are queued in waves; between two waves, when all is idle, memory, descriptors, children and Redis keys are counted.
-`rss_mib_per_10k` is the slope of the line through the counts after the first fifth, for the pool and for the poller that
-grows most. Goal: under 1 MiB per 10,000, no zombies, descriptors and keys as they were.
+`rss_mib_per_10k` is the slope of the line through the counts after the first fifth, for the pool and for the poller
+that grows most. Goal: under 1 MiB per 10,000, no zombies, descriptors and keys as they were.
 Run: `python -m bench.leaks [--composites 2000] [--postgres]` (50,000 for the whole goal); prints one JSON line.
 """
 
@@ -14,6 +14,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 from sqlalchemy import func, select
 
@@ -126,7 +127,7 @@ def _figures(counts: Sequence[Count]) -> dict[str, object]:
 
 def run(composites: int, *, postgres: bool) -> dict[str, object]:
     """The figures."""
-    settings = {"pollers": POLLERS, "quarantine_seconds": 0}
+    settings: dict[str, Any] = {"pollers": POLLERS, "quarantine_seconds": 0}
     began = time.monotonic()
     with common.folder() as where:
         with common.ground(where, Agents(1, 8, 0), dispatch.TEMPLATE, postgres=postgres, **settings) as place:

@@ -1,12 +1,14 @@
 """What RQ calls: ids in, nothing out. Start in the database, read under the lease, finish in the database."""
 
 import logging
+import os
 import time
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
+from typing import NoReturn
 
 from flask import current_app
-from sqlalchemy.exc import InterfaceError, OperationalError
+from sqlalchemy.exc import DBAPIError, InterfaceError, OperationalError
 
 from jobs import claim as claims
 from jobs import poller, probing
@@ -45,8 +47,8 @@ def run_composite(execution_id: int) -> None:
         return
     try:
         _read_and_finish(work, lease, ttl)
-    except _DATABASE_AWAY:
-        raise  # the horse ends badly: whoever can reach the database says that this try was lost
+    except _DATABASE_AWAY as error:  # whoever can reach the database will say that this try was lost
+        _end_badly(execution_id, error)
     except StaleToken as error:
         log.warning("event=stale execution=%d reason=%s", execution_id, error)
     except Stopped as error:
@@ -56,6 +58,12 @@ def run_composite(execution_id: int) -> None:
     except Exception as error:
         log.exception("event=internal_error execution=%d", execution_id)
         _fail(work, f"{type(error).__name__}: {error}")
+
+
+def _end_badly(execution_id: int, error: DBAPIError) -> NoReturn:
+    """The horse ends with a code that tells its poller; one line in the log, since there may be many."""
+    log.error("event=database_away execution=%d error=%s", execution_id, str(error.orig).strip())
+    raise SystemExit(os.EX_TEMPFAIL)
 
 
 def _started(execution_id: int, mine: Claim, lease: Lease, ttl: float) -> CompositeWork | None:
@@ -70,8 +78,8 @@ def _started(execution_id: int, mine: Claim, lease: Lease, ttl: float) -> Compos
         log.warning("event=not_started execution=%d reason=%s", execution_id, error)
         executions.push(executions.never_started(execution_id))
         return None
-    except _DATABASE_AWAY:
-        raise  # it is PENDING still: the reaper queues it again
+    except _DATABASE_AWAY as error:  # it is PENDING still
+        _end_badly(execution_id, error)
     except Exception as error:
         log.exception("event=internal_error execution=%d", execution_id)
         executions.fail_unstarted(execution_id, f"{type(error).__name__}: {error}", _now())

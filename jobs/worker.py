@@ -32,6 +32,7 @@ QUARANTINE_PAUSE = 0.5
 SEEN_SECONDS = 5.0  # between two signs of life in Redis
 WATCH_SECONDS = 5.0  # between two looks at a working horse
 STUCK_SECONDS = 60.0  # a horse that lives so long without its lease hangs: it is killed
+FIRST_PAUSE, LONGEST_PAUSE = 0.5, 30.0  # seconds before the next claim when horses cannot start
 STOP_HORSE = signal.SIGUSR1
 PR_SET_PDEATHSIG = 1
 
@@ -104,6 +105,7 @@ class PollerWorker(QuietWorker):
         self.site = site
         self.claimed: Claim | None = None
         self._seen_at = -SEEN_SECONDS
+        self._pause = 0.0
 
     def run_maintenance_tasks(self) -> None:
         """RQ's registries hold nothing that the reaper needs; walking them would cost a round trip per queue."""
@@ -197,8 +199,19 @@ class PollerWorker(QuietWorker):
             self.set_state(WorkerStatus.IDLE)
             self._give_back(mine)
             self.claimed = None
-        if ended:
-            push_unstarted(self.app, mine)
+        self._recover(push_unstarted(self.app, mine) if ended else False)
+
+    def _recover(self, could_not_start: bool) -> None:
+        """A poller whose horses cannot even start (database, disk or descriptors gone) leaves the work to others:
+
+        it waits, longer each time, until one ends well. Else it would claim again at once, being always idle.
+        """
+        if not could_not_start:
+            self._pause = 0.0
+            return
+        self._pause = min(max(self._pause * 2, FIRST_PAUSE), LONGEST_PAUSE)
+        log.warning("event=horse_cannot_start poller=%s pause=%.1f", self.name, self._pause)
+        time.sleep(self._pause)
 
     def _await_horse(self, mine: Claim) -> int:
         """Wait for the horse's end; its wait status. One that hangs without its lease is killed."""
@@ -239,6 +252,8 @@ class PollerWorker(QuietWorker):
             with self.app.app_context():
                 job.func(*job.args)
             code = 0
+        except SystemExit as over:
+            code = over.code if isinstance(over.code, int) else 1
         except BaseException:
             log.exception("event=horse_failed job=%s", job.id)
         finally:
@@ -263,16 +278,19 @@ def _note_stop(_number: int, _frame: FrameType | None) -> None:
     claims.stop_sign.show()
 
 
-def push_unstarted(app: Flask, mine: Claim) -> None:
+def push_unstarted(app: Flask, mine: Claim) -> bool:
     """What was claimed by somebody who died before starting it goes back into the queue. Call it after the release.
 
-    When that fails the reaper does it, some seconds later.
+    True when it was so, or when the database cannot say; the reaper then does it, some seconds later.
     """
     try:
         with app.app_context():
-            executions.push(executions.never_started(queueing.execution_of(mine.job_id)))
+            tickets = executions.never_started(queueing.execution_of(mine.job_id))
+            executions.push(tickets)
+            return bool(tickets)
     except Exception as error:
         log.warning("event=push_again_failed job=%s error=%s", mine.job_id, type(error).__name__)
+        return True
     finally:
         with app.app_context():
             close_connections()

@@ -50,8 +50,8 @@ class LeaderScheduler(Scheduler):
     job_class = queueing.TaskJob
     queue_class = queueing.TaskQueue
 
-    def __init__(self, connection: Redis, beat: Callable[[str, datetime, bool], Any]) -> None:
-        """`beat`: the tick, given the leader's name, the time, and whether Redis answers."""
+    def __init__(self, connection: Redis, beat: Callable[[str, datetime, str], Any]) -> None:
+        """`beat`: the tick, given the leader's name, the time, and what is wrong with Redis ("" = nothing)."""
         name = f"scheduler-{socket.gethostname()}-{os.getpid()}-{uuid4().hex[:8]}"
         super().__init__(queue_name=queueing.MAINTENANCE_QUEUE, interval=1, connection=connection, name=name)
         self.leading = False
@@ -117,10 +117,10 @@ class LeaderScheduler(Scheduler):
     def once(self) -> None:
         """One second's work."""
         self._watch_clock()
-        redis_answers = self._lead_or_stand_by()
+        trouble = self._lead_or_stand_by()
         if self.leading:
-            self._tick(redis_answers)
-        if self.leading and redis_answers:
+            self._tick(trouble)
+        if self.leading and not trouble:
             self._periodic()
 
     def _watch_clock(self) -> None:
@@ -132,20 +132,24 @@ class LeaderScheduler(Scheduler):
             log.warning("event=clock_stepped seconds=%+.0f", step)
             self._reconciled_at = -RECONCILE_SECONDS * 1.0
 
-    def _lead_or_stand_by(self) -> bool:
-        """True when Redis answered. Without it the last leader goes on: slots are unique rows, a second is harmless."""
+    def _lead_or_stand_by(self) -> str:
+        """What is wrong with Redis: it is away, or full and refuses; "" when nothing is.
+
+        Without it the last leader goes on: slots are unique rows, a second is harmless.
+        """
         try:
             self.acquire_lock()
             self.connection.hset(self.key, mapping={"birth": time.time()})
             self.connection.expire(self.key, 10)
         except RedisError as error:
-            log.warning("event=redis_away error=%s", type(error).__name__)
-            return False
-        return True
+            trouble = f"Redis: {type(error).__name__}: {error}"[:200]
+            log.warning("event=redis_trouble error=%r", trouble)
+            return trouble
+        return ""
 
-    def _tick(self, redis_answers: bool) -> None:
+    def _tick(self, redis_trouble: str) -> None:
         try:
-            self._beat(self.name, datetime.now(UTC), redis_answers)
+            self._beat(self.name, datetime.now(UTC), redis_trouble)
         except OperationalError as error:  # the database is away, full or read-only: the next second tries again
             log.error("event=tick_failed error=%s", str(error.orig).strip())
         except Exception as error:  # a fault of ours in one tick must not end the clock
@@ -179,9 +183,9 @@ def _is_running(job: Job) -> bool:
 def run() -> None:
     """Run until SIGTERM or SIGINT, inside an app context."""
 
-    def beat(leader: str, now: datetime, redis_answers: bool) -> None:
+    def beat(leader: str, now: datetime, redis_trouble: str) -> None:
         try:
-            tick(leader, now, push=redis_answers)
+            tick(leader, now, redis_trouble=redis_trouble)
         finally:
             db.session.remove()
 

@@ -38,20 +38,20 @@ def next_cron(line: str, moment: datetime) -> datetime:
         return moment + timedelta(days=365)
 
 
-def tick(leader: str, now: datetime, *, push: bool = True) -> Plan:
+def tick(leader: str, now: datetime, *, redis_trouble: str = "") -> Plan:
     """Decide everything due at `now`, and queue what may start. Redis may be away: the reaper makes up for the push.
 
-    With `push=False` Redis is known to be away and not even asked.
+    With `redis_trouble` Redis is known to be away or full: it is not even asked, and the scheduler's row says so.
     """
     began = time.monotonic()
     try:
-        plan = _turn(now, push=push)
+        plan = _turn(now, push=not redis_trouble)
     except Exception as error:
         words = f"{type(error).__name__}: {getattr(error, 'orig', None) or error}"
         with suppress(SQLAlchemyError):  # the first error is the one to be raised
             slots.record_tick(leader, now, _milliseconds(began), None, words)
         raise
-    slots.record_tick(leader, now, _milliseconds(began), plan)
+    slots.record_tick(leader, now, _milliseconds(began), plan, redis_trouble)
     return plan
 
 

@@ -30,6 +30,7 @@ from jobs.snmp.errors import (
     SnmpBadOid,
     SnmpDeviceError,
     SnmpError,
+    SnmpLocalFault,
     SnmpNoSuchObject,
     SnmpTimeout,
     SnmpTooBig,
@@ -69,6 +70,7 @@ _VALUELESS = MARKERS | {SnmpType.NULL}
 _TOO_BIG = frozenset({1, -5})
 _AUTH = frozenset({6, 16, -22, -23, -27, -28, *range(-50, -32)})
 _NOT_SENT = frozenset({-3, -6, -12})
+_NAME_UNKNOWN = frozenset({socket.EAI_NONAME, socket.EAI_FAMILY, getattr(socket, "EAI_NODATA", socket.EAI_NONAME)})
 _AUTH_PROTOCOLS = frozenset({"MD5", "SHA", "SHA224", "SHA256", "SHA384", "SHA512"})
 _PRIV_PROTOCOLS = frozenset({"DES", "AES"})
 
@@ -172,7 +174,9 @@ def _opened(target: SnmpTarget) -> Session:
     except EasySNMPConnectionError as error:
         if target.version == "3" and "Ku" in str(error):
             raise SnmpAuthError("an SNMPv3 password must have at least 8 characters") from None
-        raise SnmpUnreachable(f"no SNMP session to {target.address}:{target.port} could be opened") from None
+        raise SnmpLocalFault(
+            f"this poller could not open a socket to {target.address}:{target.port}: check its open files and memory"
+        ) from None
 
 
 def _peer(target: SnmpTarget) -> str:
@@ -182,8 +186,16 @@ def _peer(target: SnmpTarget) -> str:
         raise SnmpUnreachable(f"{where} is not an address and a port")
     try:
         found = socket.getaddrinfo(target.address, target.port, type=socket.SOCK_DGRAM)
-    except (OSError, UnicodeError):
+    except socket.gaierror as error:
+        if error.errno in _NAME_UNKNOWN:
+            raise SnmpUnreachable(
+                f"{target.address} is not an address or a known name: check spelling and DNS"
+            ) from None
+        raise SnmpLocalFault(f"this poller cannot look up {target.address}: {error.strerror}") from None
+    except UnicodeError:
         raise SnmpUnreachable(f"{target.address} is not an address or a known name: check spelling and DNS") from None
+    except OSError as error:
+        raise SnmpLocalFault(f"this poller cannot open a socket: {error.strerror}") from None
     family, *_, address = found[0]
     return f"udp6:[{address[0]}]:{target.port}" if family == socket.AF_INET6 else f"udp:{address[0]}:{target.port}"
 

@@ -53,6 +53,12 @@ class SnmpUnreachable(SnmpError):  # noqa: N818
     kind = ErrorKind.UNREACHABLE
 
 
+class SnmpLocalFault(SnmpError):  # noqa: N818
+    """This machine could not open a socket or ask its name server; it says nothing of the OLT."""
+
+    kind = ErrorKind.INTERNAL
+
+
 class SnmpBadAnswer(SnmpError):  # noqa: N818
     """The device's answer cannot be read at all. Asking for less of the same is of no use, and the C library may crash
 

@@ -17,7 +17,10 @@ LATE_AFTER = timedelta(seconds=2)  # design §5.7
 
 @dataclass(frozen=True)
 class Pulse:
-    """`oldest_due`: since when the composite that waits longest could have run; None when none waits."""
+    """`oldest_due`: since when the composite that waits longest could have run; None when none waits.
+
+    `trouble`: what the scheduler said of Redis or the database at its last tick, "" when all is well.
+    """
 
     last_tick_at: datetime | None
     stale: bool
@@ -27,6 +30,7 @@ class Pulse:
     waiting: int
     oldest_due: datetime | None
     late: bool
+    trouble: str = ""
 
     @property
     def saturated(self) -> bool:
@@ -46,7 +50,8 @@ def share(busy_seconds: float) -> float:
 
 def read(now: datetime) -> Pulse:
     """Three small statements: one row, the pollers seen lately, one count."""
-    tick = db.session.execute(select(SchedulerState.last_tick_at).order_by(SchedulerState.id).limit(1)).scalar()
+    state = select(SchedulerState.last_tick_at, SchedulerState.error).order_by(SchedulerState.id).limit(1)
+    tick, trouble = db.session.execute(state).one_or_none() or (None, "")
     rows = db.session.execute(
         select(Poller.status, Poller.busy_last_minute).where(Poller.seen_at > now - UNSEEN_AFTER)
     ).all()
@@ -67,4 +72,5 @@ def read(now: datetime) -> Pulse:
         waiting=waiting,
         oldest_due=oldest,
         late=oldest is not None and now - oldest > LATE_AFTER,
+        trouble=trouble,
     )

@@ -31,7 +31,6 @@ __all__ = ["StaleToken"]
 
 log = logging.getLogger(__name__)
 
-_SILENCE = frozenset({ErrorKind.TIMEOUT, ErrorKind.UNREACHABLE})
 
 
 def start(
@@ -166,7 +165,7 @@ def write_result(
         "completed_steps": sum(step.status is StepStatus.SUCCESS for step in result.steps),
     }
     _settle(session, execution, result, now)
-    silent = not result.answered and kind in _SILENCE
+    silent = not result.answered and kind is ErrorKind.TIMEOUT  # what could not be sent says nothing of the OLT
     reachability.note(session, execution, now, answered=result.answered, silent=silent, message=message)
     session.flush()
     return execution.status

@@ -237,7 +237,7 @@ def test_f21_a_database_that_cannot_grow_costs_the_composite_and_nothing_of_it_i
     with site(olts=2, microseconds=2_000, lease_seconds=LEASE) as live:
         live.node(VICTIM, "serial", "huawei.onu_serial", master_id=VICTIM)
         assert free_at_once(struck(live, trapped))
-        judge_lost(live, "exit code 1")
+        judge_lost(live, "exit code 75")
         assert unfinished_rows() == 0
 
 
@@ -256,7 +256,7 @@ def test_f21_a_horse_that_can_write_nothing_is_lost_and_told_of_by_its_poller(
     trapped = trap(fill_disk)
     with site(olts=2, microseconds=2_000, lease_seconds=LEASE) as live:
         assert free_at_once(struck(live, trapped))
-        judge_lost(live, "exit code 1")
+        judge_lost(live, "exit code 75")
 
 
 def limit_files(live: Live, octets: int) -> None:

@@ -11,11 +11,13 @@ import pytest
 
 from bench import leaks
 from jobs import poller
+from portal import queueing
 from portal.domain.composite import CompositeResult, CompositeWork, StepResult
 from portal.domain.statuses import ExecutionStatus, StepStatus
 from portal.services import run_requests
 from tests.faults.conftest import Polled
 from tests.support.live import ACTOR, Live
+from tests.support.stack import children
 
 pytestmark = [pytest.mark.integration, pytest.mark.fault, pytest.mark.timeout(180)]
 
@@ -38,6 +40,12 @@ def wave(live: Live, number: int) -> None:
     live.wait_for(ExecutionStatus.SUCCESS, count=OLTS * number)
 
 
+def idle(live: Live) -> bool:
+    """No horse, and no OLT that is held."""
+    held = queueing.lease_tokens(list(range(1, OLTS + 1)))
+    return not held and not any(children(worker) for worker in live.workers())
+
+
 def counted(live: Live) -> leaks.Count:
     """Without memory: pages come and go."""
     return replace(leaks.count(0, live.stack.processes["pollers"].pid), rss={})
@@ -50,9 +58,9 @@ def test_f22_after_fifty_composites_descriptors_and_keys_are_what_they_were(
     with site(olts=OLTS, pollers=2) as live:
         live.start("pollers")
         wave(live, 1)
-        live.stack.wait_until(lambda: counted(live) == counted(live), "two counts alike")
+        live.stack.wait_until(lambda: idle(live), "idle pollers")
         before = counted(live)
         for number in range(WAVES):
             wave(live, number + 2)
-        live.stack.wait_until(lambda: counted(live) == before, f"as it was: {before}, not {counted(live)}")
+        live.stack.wait_until(lambda: counted(live) == before, "descriptors, zombies and keys as they were")
         assert before.zombies == 0

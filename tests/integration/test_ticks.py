@@ -350,7 +350,8 @@ def test_a_tick_without_redis_takes_the_slots_and_leaves_the_push_to_the_reaper(
     make_node(make_olt())
     due_at(now)
     monkeypatch.setattr(queueing, "push", never)
-    ticks.tick("leader", now, push=False)
+    ticks.tick("leader", now, redis_trouble="Redis: ConnectionError")
+    assert session.get(SchedulerState, 1).error == "Redis: ConnectionError"  # type: ignore[union-attr]
     (execution,) = found(session)
     assert execution.queued_at is None
     assert [ticket.execution_id for ticket in reaping.to_queue(now)] == [execution.id]

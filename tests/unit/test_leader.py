@@ -69,8 +69,8 @@ class Beats(list[tuple[float, datetime, bool]]):
         self.clock = clock
         self.takes = 0.0
 
-    def __call__(self, _leader: str, now: datetime, redis_answers: bool) -> None:
-        self.append((self.clock.passed, now, redis_answers))
+    def __call__(self, _leader: str, now: datetime, redis_trouble: str) -> None:
+        self.append((self.clock.passed, now, not redis_trouble))
         self.clock.passed, self.takes = self.clock.passed + self.takes, 0.0
 
     @property
