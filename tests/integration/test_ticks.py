@@ -246,11 +246,10 @@ def test_a_slot_whose_node_was_run_by_hand_meanwhile_is_skipped_and_the_others_r
     assert clock_of(session, first) == now + timedelta(hours=1)
 
 
+@pytest.mark.parametrize("database_url", ["postgresql"], indirect=True)  # SQLite has one writer at a time
 def test_a_retry_that_is_being_started_when_its_next_slot_comes_is_left_alone(
     app: Flask, session: Session, now: datetime
 ) -> None:
-    if session.get_bind().dialect.name == "sqlite":
-        pytest.skip("SQLite has one writer at a time")
     node, execution = waiting_for_its_retry(session, now)
     with db.engine.connect() as starter:
         starter.execute(text(f"UPDATE executions SET priority = 41 WHERE id = {execution.id}"))  # noqa: S608
