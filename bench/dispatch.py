@@ -1,4 +1,4 @@
-"""Dispatch: how soon the next composite starts, how soon a due one does, what a composite costs, and with how many OLTs.
+"""Dispatch: how soon the next composite starts, how soon a due one does, what one costs, and with how many OLTs.
 
 * `release_to_start`: one OLT with a long queue; by the agent's log, from the last request of one composite to the first
   of the next, so with writing the result, release, claim, fork and start. Goal: p95 <= 250 ms.
@@ -55,7 +55,7 @@ def _olts(count: int, nodes: int) -> list[tuple[int, int]]:
         same = {"brand_id": like.brand_id, "credential_id": like.credential_id, "created_at": like.created_at}
         ids = range(start + 1, start + 1 + count)
         session.execute(insert(_table(Olt)), [
-            {"id": n, "name": f"NOOP-{n}", "address": f"10.{n // 65536}.{n // 256 % 256}.{n % 256}", "port": 161, **same}
+            {"id": n, "name": f"NOOP-{n}", "address": f"10.0.{n // 256}.{n % 256}", "port": 161, **same}
             for n in ids
         ])  # fmt: skip
         session.execute(insert(_table(Workflow)), [{"id": n, "olt_id": n} for n in ids])

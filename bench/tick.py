@@ -5,6 +5,7 @@ Run: `python -m bench.tick` (SQLite) or `python -m bench.tick --postgres`. About
 
 import argparse
 import json
+import os
 import random
 import statistics
 import time
@@ -99,15 +100,15 @@ def settle(postgres: bool) -> None:
             connection.execute(text("VACUUM ANALYZE"))
 
 
-def timed(now: datetime, expected: int) -> float:
-    """Milliseconds of one tick that has so much to do."""
-    began = time.perf_counter()
+def timed(now: datetime, expected: int) -> tuple[float, float]:
+    """Milliseconds of one tick that has so much to do: by the clock, and of this process' CPU."""
+    began, worked = time.perf_counter(), time.process_time()
     plan = tick("bench", now)
-    took = (time.perf_counter() - began) * 1000
+    took, cpu = (time.perf_counter() - began) * 1000, (time.process_time() - worked) * 1000
     if len(plan.new) != expected:
         raise RuntimeError(f"a tick took {len(plan.new)} slots instead of {expected}")
     db.session.remove()
-    return took
+    return took, cpu
 
 
 def measure(nodes: int, options: Options, redis: Redis, now: datetime) -> dict[str, object]:
@@ -120,10 +121,13 @@ def measure(nodes: int, options: Options, redis: Redis, now: datetime) -> dict[s
         busy.append(timed(moment, options.due))
         if redis.scard("rq:queues") == 0:
             raise RuntimeError("nothing was pushed")
-        idle += [timed(moment + timedelta(seconds=1), 0) for _ in range(3)]
+        idle += [timed(moment + timedelta(seconds=1), 0)[0] for _ in range(3)]
+    took = [wall for wall, _ in busy[1:]]
     return {
-        "due_median": round(statistics.median(busy[1:]), 1),
-        "due_worst": round(max(busy[1:]), 1),
+        "due_median": round(statistics.median(took), 1),
+        "due_best": round(min(took), 1),
+        "due_worst": round(max(took), 1),
+        "due_cpu_median": round(statistics.median(cpu for _, cpu in busy[1:]), 1),
         "idle_median": round(statistics.median(idle), 2),
         "idle_worst": round(max(idle), 2),
     }
@@ -164,6 +168,7 @@ def run(options: Options) -> dict[str, object]:
         "executions": executions,
         "ms": {str(size): figures for size, figures in sizes.items()},
         "ratio": round(max(medians) / min(medians), 2),
+        "load": round(os.getloadavg()[0], 1),  # of the machine: what else ran meanwhile
     }
 
 

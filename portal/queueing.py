@@ -83,7 +83,7 @@ class TaskQueue(Queue):
 
 
 class Script:
-    """A Lua script, called by its digest. NOSCRIPT means that nothing was run, so sending the text then is no repeat."""
+    """A Lua script, called by its digest. NOSCRIPT means that nothing ran, so sending the text then is no repeat."""
 
     def __init__(self, *parts: str) -> None:
         self.text = "\n".join(parts)

@@ -45,6 +45,14 @@ def upgrade():
     sa.UniqueConstraint('name', name=op.f('uq_pools_name'))
     )
 
+    # Only what runs has a next run, so that the tick's index holds nothing else; enabling gives one again.
+    op.execute("""
+        UPDATE workflow_nodes SET next_run_at = NULL WHERE next_run_at IS NOT NULL AND (NOT enabled OR EXISTS (
+            SELECT 1 FROM workflows JOIN olts ON olts.id = workflows.olt_id
+            WHERE workflows.id = workflow_nodes.workflow_id
+            AND (NOT workflows.enabled OR NOT olts.enabled OR olts.deleted_at IS NOT NULL)))
+    """)
+
     # Rows of pollers describe living processes only: those that start after the upgrade write theirs anew.
     op.execute('DELETE FROM pollers')
     with op.batch_alter_table('pollers') as batch_op:

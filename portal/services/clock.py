@@ -14,7 +14,7 @@ from portal.domain import schedule
 from portal.domain.fields import FieldError
 from portal.domain.messages import N_
 from portal.domain.statuses import ACTIVE, Trigger
-from portal.models import Execution, Olt, TemplateNode, Workflow, WorkflowNode, WorkflowTemplate
+from portal.models import Execution, Olt, Workflow, WorkflowNode, WorkflowTemplate
 
 CRON_SAMPLE = 40  # firings looked at to find how close together a cron line's runs come
 
@@ -100,11 +100,11 @@ def may_run() -> ColumnElement[bool]:
         Workflow.id == WorkflowNode.workflow_id, Workflow.enabled.is_(True), Olt.id == Workflow.olt_id,
         Olt.enabled.is_(True), Olt.deleted_at.is_(None),
     )  # fmt: skip
-    template_on = exists().where(
-        TemplateNode.id == WorkflowNode.template_node_id, WorkflowTemplate.id == TemplateNode.template_id,
-        WorkflowTemplate.enabled.is_(True),
+    template_off = exists().where(
+        Workflow.id == WorkflowNode.workflow_id, WorkflowTemplate.id == Workflow.template_id,
+        WorkflowTemplate.enabled.is_(False),
     )  # fmt: skip
-    return WorkflowNode.enabled.is_(True) & in_service & or_(WorkflowNode.template_node_id.is_(None), template_on)
+    return WorkflowNode.enabled.is_(True) & in_service & or_(WorkflowNode.template_node_id.is_(None), ~template_off)
 
 
 def settle(session: Session, which: ColumnElement[bool], now: datetime) -> None:

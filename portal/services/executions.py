@@ -23,14 +23,13 @@ from portal.domain.statuses import (
 from portal.extensions import db, transaction
 from portal.models import Execution, ExecutionStep, Poller, WorkflowNode
 from portal.queueing import Ticket
-from portal.services import decisions, life, reachability, readings, waiting, work
+from portal.services import clock, decisions, life, reachability, readings, waiting, work
 from portal.services.life import StaleToken
 from portal.services.tickets import tickets_for
 
 __all__ = ["StaleToken"]
 
 log = logging.getLogger(__name__)
-
 
 
 def start(
@@ -117,7 +116,7 @@ def _composed(execution_id: int, token: int, now: datetime) -> CompositeWork | N
 
 def _may_run(execution: Execution) -> bool:
     node, olt = execution.node, execution.olt
-    enabled = node is not None and (execution.trigger is Trigger.MANUAL or work.is_active(node))
+    enabled = node is not None and (execution.trigger is Trigger.MANUAL or clock.runs(node))
     return enabled and olt.enabled and olt.deleted_at is None
 
 
@@ -301,11 +300,6 @@ def push(tickets: list[Ticket]) -> bool:
     except queueing.RedisError:
         return False
     return True
-
-
-def abort_pending(session: Session, node_ids: list[int], now: datetime, why: str = "its node was disabled") -> None:
-    """See waiting.end_of_nodes."""
-    waiting.end_of_nodes(session, node_ids, now, why)
 
 
 def stop_running(olt_ids: list[int]) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 from sqlalchemy.orm import Session
 
 from portal.models import TemplateNode, Workflow, WorkflowNode, WorkflowTemplate
-from portal.services import audit, clock, executions, workflows
+from portal.services import audit, clock, waiting, workflows
 from portal.services.workflows import columns_of
 
 AnyNode = WorkflowNode | TemplateNode
@@ -212,4 +212,4 @@ class WorkflowWriter:
             or (node.master_id is None and node.key not in masters)
         ]
         if stopped:
-            executions.abort_pending(self.session, stopped, self.now, "its node was disabled or removed")
+            waiting.end_of_nodes(self.session, stopped, self.now, "its node was disabled or removed")

@@ -17,9 +17,7 @@ from portal.services import decisions, waiting
 from portal.services.work import target_of
 
 
-def note(
-    session: Session, execution: Execution, now: datetime, *, answered: bool, silent: bool, message: str
-) -> None:
+def note(session: Session, execution: Execution, now: datetime, *, answered: bool, silent: bool, message: str) -> None:
     """What a try that has just been settled says of its OLT; in the caller's transaction, after the status is written.
 
     An answer makes it up. AUTO_PAUSE_AFTER executions in a row that end FAILED in silence make it unreachable: what

@@ -8,7 +8,7 @@ from sqlalchemy.orm import Session, joinedload
 from portal.domain.composite import CompositeWork, ReadingSpec, SnmpTarget, StepWork
 from portal.domain.statuses import NodeKind, Presence
 from portal.models import Credential, Execution, Oid, Olt, Onu, Workflow, WorkflowNode
-from portal.services import catalogue
+from portal.services import catalogue, clock
 
 
 def target_of(olt: Olt, credential: Credential) -> SnmpTarget:
@@ -44,7 +44,7 @@ def compose(session: Session, execution: Execution, token: int) -> CompositeWork
     """
     olt, node = execution.olt, execution.node
     assert node is not None  # noqa: S101  (without its node an execution is not started)
-    nodes = [node, *(chained for chained in node.chained if is_active(chained))]
+    nodes = [node, *(chained for chained in node.chained if clock.runs(chained))]
     columns = catalogue.find_all(session, olt, {text for one in nodes for text in _texts(one)})
     return CompositeWork(
         execution_id=execution.id,
@@ -54,12 +54,6 @@ def compose(session: Session, execution: Execution, token: int) -> CompositeWork
         steps=tuple(_step(one, columns) for one in nodes),
         onu_keys=_onu_keys(session, olt.id) if any(one.kind is NodeKind.GET for one in nodes) else (),
     )
-
-
-def is_active(node: WorkflowNode) -> bool:
-    """True when the node, its workflow and the template it came from are all enabled; its OLT is not asked here."""
-    template = node.workflow.template if node.template_node_id is not None else None
-    return node.enabled and node.workflow.enabled and (template is None or template.enabled)
 
 
 def _texts(node: WorkflowNode) -> list[str]:

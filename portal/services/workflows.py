@@ -12,12 +12,13 @@ from portal.domain.fields import read_all
 from portal.domain.messages import N_, Message
 from portal.extensions import transaction
 from portal.models import Olt, Workflow, WorkflowNode
-from portal.services import audit, catalogue, clock, executions
+from portal.services import audit, catalogue, clock, waiting
 from portal.services.errors import Invalid, NotFound
 from portal.services.node_rules import Device, NodeRules, Override, log_override
 from portal.services.uniqueness import unique_or_invalid
 
 KEY_TAKEN = N_("another node of this workflow has this key")
+DISABLED = "its node was disabled"
 _UNIQUE = dict.fromkeys(
     ("uq_workflow_nodes_workflow_id_key", "workflow_nodes.workflow_id, workflow_nodes.key"), ("key", KEY_TAKEN)
 )
@@ -89,7 +90,7 @@ def _apply(
     wind(node, was, node.workflow.olt_id, now, became_master=became_master)
     clock.settle(session, WorkflowNode.id == node.id, now)
     if was["enabled"] and not node.enabled or master is not None:
-        executions.abort_pending(session, [node.id], now)
+        waiting.end_of_nodes(session, [node.id], now, DISABLED)
     paced = ("interval_seconds", "cron", "oid", "override_reason")
     if any(was[name] != columns[name] for name in paced) or became_master:
         _log(session, node, overrides, actor, now)
@@ -116,7 +117,7 @@ def delete_node(node_id: int, actor: str, now: datetime) -> None:
     with transaction() as session:
         node = _node(session, node_id)
         chain = [chained.key for chained in node.chained]
-        executions.abort_pending(session, [node.id], now, "its node was deleted")
+        waiting.end_of_nodes(session, [node.id], now, "its node was deleted")
         changes = _shown(columns_of(node)) | ({"chain": chain} if chain else {})
         audit.record(session, actor=actor, action="node.delete", subject=node, changes=changes, now=now)
         session.delete(node)
@@ -162,7 +163,7 @@ def set_node_enabled(node_id: int, enabled: bool, actor: str, now: datetime) -> 
         node.overridden = node.overridden or node.template_node_id is not None
         clock.settle(session, WorkflowNode.id == node.id, now)
         if not enabled:
-            executions.abort_pending(session, [node.id], now)
+            waiting.end_of_nodes(session, [node.id], now, DISABLED)
         _record_enabled(session, "node", node, enabled, actor, now)
 
 
@@ -185,7 +186,7 @@ def switch_clocks(session: Session, workflow: Workflow, enabled: bool, now: date
         return
     clock.settle(session, WorkflowNode.id.in_(node_ids), now)
     if not enabled:
-        executions.abort_pending(session, node_ids, now, why)
+        waiting.end_of_nodes(session, node_ids, now, why)
 
 
 def _record_enabled(session: Session, what: str, subject: object, enabled: bool, actor: str, now: datetime) -> None:

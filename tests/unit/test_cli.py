@@ -52,8 +52,8 @@ def waiting(app: Flask, now: datetime) -> None:
                            error_kind="timeout", error_message="no answer\x1b[31m")  # fmt: skip
         db.session.add_all([failed, Execution(**common, scheduled_for=now, queued_at=now)])
         pool = Pool(name="vm", host="vm", pid=1, size=1, started_at=now, seen_at=now)
-        db.session.add(Poller(pool=pool, host="vm", poller_id=1, worker="w", pid=1, status=PollerStatus.BUSY, started_at=now,
-                              seen_at=now, current_olt_id=node.workflow.olt_id))  # fmt: skip
+        db.session.add(Poller(pool=pool, host="vm", poller_id=1, worker="w", pid=1, status=PollerStatus.BUSY,
+                              started_at=now, seen_at=now, current_olt_id=node.workflow.olt_id))  # fmt: skip
         db.session.commit()
 
 
