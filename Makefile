@@ -24,6 +24,7 @@ test: ## Install what tests need and run all of them (ARGS="-k name": some)
 	ops/setup --dev
 ifeq ($(ARGS),)
 	$(PY) -m pytest -n 2 --dist worksteal tests/unit tests/integration
+	$(PY) -m pytest tests/faults
 	$(PY) -m pytest tests/e2e
 else
 	$(PY) -m pytest $(ARGS)
