@@ -78,7 +78,7 @@ IMMEDIATE = "facho_immediate"
 def _sqlite_connect(connection: Any, _record: Any) -> None:
     # The driver's own BEGIN comes too late for BEGIN IMMEDIATE; ours is sent by _sqlite_begin.
     connection.isolation_level = None
-    for pragma in ("journal_mode=WAL", "busy_timeout=30000", "foreign_keys=ON", "synchronous=NORMAL"):
+    for pragma in ("journal_mode=WAL", "busy_timeout=60000", "foreign_keys=ON", "synchronous=NORMAL"):
         connection.execute(f"PRAGMA {pragma}").close()
 
 
