@@ -31,7 +31,6 @@ from portal.queries import executions as executions_read
 from portal.services import executions, work
 
 GOAL_COMMIT_MS, GOAL_WAL_MIB = 200.0, 64.0
-READER_PAUSE = 0.25  # seconds
 STOP = "stop"  # file that ends the readers
 
 
@@ -44,6 +43,7 @@ class Load:
     seconds: float = 60.0
     cycles: int = 1_000_000
     pause: float = 0.5
+    reader_pause: float = 0.25
 
 
 @dataclass
@@ -110,7 +110,7 @@ def _write(load: Load, olt_id: int, master: int, place: Path) -> None:
     notes.write(place / f"writer-{olt_id}.json")
 
 
-def _read(number: int, place: Path) -> None:
+def _read(pause: float, number: int, place: Path) -> None:
     notes = Notes()
     while not (place / STOP).exists():
         with notes.counting():
@@ -119,7 +119,7 @@ def _read(number: int, place: Path) -> None:
             executions_read.page(executions_read.Filter())
             dashboard.overview(now)
             db.session.rollback()
-        time.sleep(READER_PAUSE)
+        time.sleep(pause)
     notes.write(place / f"reader-{number}.json")
 
 
@@ -133,7 +133,9 @@ def _drive(load: Load, place: Path) -> float:
     """Run them all to their end; the largest size of the WAL in MiB."""
     with committing.product(where=place) as app:
         masters = committing.fill(load.writers)
-        readers = [committing.forked(app, partial(_read, number, place)) for number in range(load.readers)]
+        readers = [
+            committing.forked(app, partial(_read, load.reader_pause, number, place)) for number in range(load.readers)
+        ]
         writers = [committing.forked(app, partial(_write, load, olt, master, place)) for olt, master in masters.items()]
         largest = 0.0
         while any(writer.exitcode is None for writer in writers):

@@ -20,13 +20,14 @@ from tests.conftest import BOTH, Databases
 from tests.faults.rogue_olt import DESCRIPTION, LATE_SECONDS, MANNERS, ONUS, STATE, rogue_olts
 from tests.support.live import ACTOR, Live, polled
 
-pytestmark = [pytest.mark.integration, pytest.mark.fault, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.integration, pytest.mark.fault, pytest.mark.timeout(360)]
 
 TIMEOUT = 1.0
 STEP_SECONDS = 2  # time limit of a step
 SLACK = 8.0  # seconds that a loaded machine may take on top, forks and commits included
 GOOD = 1  # id of the OLT that answers well
 MUTATIONS = 300
+AT_ONCE = 5  # rogues that wait or are read at a time
 
 SUCCESS, FAILED = ExecutionStatus.SUCCESS, ExecutionStatus.FAILED
 DISCARDED = (FAILED, ErrorKind.TIMEOUT)  # what the library cannot read counts as no answer
@@ -38,6 +39,8 @@ EXPECTED = {
     "the_same_name_for_ever": (FAILED, ErrorKind.NOT_INCREASING),
     "names_in_a_circle": (FAILED, ErrorKind.NOT_INCREASING),
     "names_without_end": (FAILED, ErrorKind.TIME_LIMIT),
+    # Its probe is answered, so the guilty instance is looked for, as long as the step may take.
+    "garbage_after_a_good_discovery": (FAILED, ErrorKind.TIME_LIMIT),
     **dict.fromkeys(
         ("request_sent_back", "trap", "error_status_99", "error_status_negative", "no_varbinds",
          "name_without_numbers"),
@@ -84,9 +87,8 @@ def outcome(request: pytest.FixtureRequest, databases: Databases, tmp_path_facto
         live.start("pollers")
         live.stack.wait_until(lambda: len(live.workers()) == 3, "three pollers")
         before = tuple(sorted(live.workers()))
-        for master in ids.values():
-            run_requests.run_now(master, ACTOR, datetime.now(UTC))
-        live.stack.wait_until(lambda: all_ended(live, list(ids.values())), "every composite's end", 200)
+        to_do = list(ids.values())
+        live.stack.wait_until(lambda: all_read(live, to_do), "every composite's end", 250)
         good = tuple(execution.status for execution in live.executions(GOOD) if execution.status in TERMINAL)
         ended = {manner: what_came_of(master) for manner, master in ids.items()}
         return Outcome(ended, good, before, tuple(sorted(live.workers())))
@@ -102,13 +104,15 @@ def rogue(live: Live, manner: str, port: int) -> int:
     return master
 
 
-def all_ended(live: Live, masters: list[int]) -> bool:
-    """Also has the good OLT read once more as soon as it was read."""
-    rows = live.executions()
-    if all(execution.status in TERMINAL for execution in rows if execution.olt_id == GOOD):
+def all_read(live: Live, to_do: list[int]) -> bool:
+    """Asks for the next of the rogues, and for the good one once more as soon as it was read."""
+    active = [execution.olt_id for execution in live.executions() if execution.status not in TERMINAL]
+    if GOOD not in active:
         run_requests.run_now(GOOD, ACTOR, datetime.now(UTC))
-    ended = {execution.node_id for execution in rows if execution.status in TERMINAL}
-    return ended.issuperset(masters)
+    rogues = len([olt for olt in active if olt != GOOD])
+    for _ in range(min(len(to_do), AT_ONCE - rogues)):
+        run_requests.run_now(to_do.pop(0), ACTOR, datetime.now(UTC))
+    return not to_do and not rogues
 
 
 def what_came_of(master: int) -> Ended:
@@ -133,7 +137,7 @@ def test_f20_a_wrong_answer_ends_the_composite_within_its_bound_with_the_reason(
     assert AttemptStatus.INTERRUPTED not in ended.attempts and len(ended.attempts) == 1, "no work horse was lost"
     assert all(seconds <= STEP_SECONDS + 2 * TIMEOUT + SLACK for seconds in ended.step_seconds)
     if manner != "mutated":
-        assert (ended.status, ended.kind) == EXPECTED.get(manner, DISCARDED)
+        assert (ended.status, ended.kind) == EXPECTED.get(manner, DISCARDED), ended.message
     assert ended.kind is not ErrorKind.INTERNAL
     assert bool(ended.message) is (ended.status is FAILED)
 

@@ -13,11 +13,11 @@ from bench.sqlite_writers import GOAL_WAL_MIB, Load
 
 pytestmark = [pytest.mark.integration, pytest.mark.fault, pytest.mark.timeout(300)]
 
-CYCLES = 5  # composites of each writer, three transactions each
+CYCLES = 4  # composites of each writer, three transactions each
 
 
 def test_f23_sixteen_writers_and_twenty_readers_never_find_the_database_locked(tmp_path: Path) -> None:
-    load = Load(cycles=CYCLES, seconds=250, pause=0)
+    load = Load(cycles=CYCLES, seconds=250, pause=0.5, reader_pause=1.0)
     found = sqlite_writers.run(load, tmp_path)
     assert found["errors"] == {} and found["locked"] == 0
     assert found["transactions"] == load.writers * CYCLES * 3

@@ -54,7 +54,7 @@ def test_pollers_are_rq_workers_with_stable_numbers(live: Live, two_olts: Farm) 
     redis = Redis.from_url(live.stack.redis.url)
     live.stack.wait_until(lambda: len(Worker.all(connection=redis)) == 2, "2 workers")
     assert sorted(worker.name.rsplit("-", 2)[1] for worker in Worker.all(connection=redis)) == ["1", "2"]
-    assert sorted(poller.poller_id for poller in db.session.scalars(select(Poller))) == [1, 2]
+    live.stack.wait_until(lambda: numbers(live) == [1, 2], "their rows")
 
 
 def rq_info(live: Live) -> str:

@@ -70,6 +70,7 @@ def redis(server: RedisServer, app: Flask, session: Session) -> Redis:
     connection = queueing.connect(server.url)
     connection.flushall()
     app.extensions["facho-redis"] = connection
+    app.config["QUARANTINE_SECONDS"] = 0
     return connection
 
 

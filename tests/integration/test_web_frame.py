@@ -458,9 +458,12 @@ def test_the_same_url_serves_the_page_and_its_fragment(seeded: Flask, path: str,
 def test_an_unchanged_fragment_is_answered_with_204(seeded: Flask, path: str, target: str) -> None:
     person = visitor(seeded)
     seed.keep_alive(seeded)
-    mark = person.fragment(path, target).headers["X-Digest"]
-    again = person.fragment(path, target, digest=mark)
-    assert (again.status_code, again.data) == (204, b"")
+    looks = [person.fragment(path, target)]
+    for _ in range(2):  # a chart's edge moves each 10 s: it may do so between two of three looks, not twice
+        looks.append(person.fragment(path, target, digest=looks[-1].headers.get("X-Digest")))
+        if looks[-1].status_code == 204:
+            break
+    assert (looks[-1].status_code, looks[-1].data) == (204, b"")
 
 
 def test_a_fragment_in_which_something_happened_is_sent(seeded: Flask) -> None:
