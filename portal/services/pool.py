@@ -69,7 +69,9 @@ def attend(pool_id: int, workers: Iterable[str], now: datetime) -> PoolOrders | 
         if pool is None:
             return None
         pool.seen_at = now
-        session.execute(update(Poller).where(Poller.worker.in_(list(workers))).values(seen_at=now))
+        # Locked in the order of their ids, as record_stats does: else PostgreSQL sees the two wait for each other.
+        alive = select(Poller.id).where(Poller.worker.in_(list(workers))).order_by(Poller.id).with_for_update()
+        session.execute(update(Poller).where(Poller.id.in_(session.scalars(alive).all())).values(seen_at=now))
         restart = select(Poller.worker).where(Poller.pool_id == pool_id, Poller.restart_requested.is_(True))
         return PoolOrders(pool.size, frozenset(session.scalars(restart)))
 
@@ -138,7 +140,8 @@ def record_stats(now: datetime) -> PollerStats:
     """One row of the pool's history, and each poller's busy share of the last minute."""
     with transaction() as session:
         session.execute(delete(Poller).where(Poller.seen_at < now - FORGOTTEN_AFTER))
-        pollers = list(session.scalars(select(Poller).where(Poller.seen_at >= now - UNSEEN_AFTER)))
+        lately = select(Poller).where(Poller.seen_at >= now - UNSEEN_AFTER).order_by(Poller.id)
+        pollers = list(session.scalars(lately.with_for_update()))
         _set_busy(session, pollers, now)
         stats = _stats(session, pollers, now)
         session.add(stats)
