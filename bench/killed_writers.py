@@ -13,6 +13,7 @@ import os
 import random
 import select as polling
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -24,8 +25,10 @@ from pathlib import Path
 
 from flask import Flask
 from sqlalchemy import event, func, select
+from sqlalchemy.exc import OperationalError
 
 from bench import commit_audit, committing, common
+from portal.domain.composite import CompositeResult, CompositeWork
 from portal.domain.statuses import ACTIVE, ExecutionStatus
 from portal.extensions import db
 from portal.models import Execution
@@ -37,6 +40,7 @@ INTERVAL = 1  # seconds between two slots of a master
 AT_COMMIT = 0.003  # seconds after the word
 ANYWHERE = 0.15
 LEASE = timedelta(seconds=15)
+TRIES = 4  # to write a result, as in jobs.tasks
 
 
 @dataclass(frozen=True)
@@ -89,10 +93,16 @@ def _say_so(pipe: int) -> None:
     event.listen(db.engine, "commit", tell)
 
 
-def _for_ever(pipe: int, once: Callable[[], None]) -> None:
+def _for_ever(pipe: int, refused: Path, once: Callable[[], None]) -> None:
+    """What the database refuses (PostgreSQL picks a victim of a deadlock) is noted and done again, as in the product."""
     _say_so(pipe)
     while True:
-        once()
+        try:
+            once()
+        except OperationalError as error:
+            with refused.open("a") as notes:
+                notes.write(f"{str(error.orig).splitlines()[0]}\n")
+            db.session.rollback()
 
 
 def _poll(olt_id: int, name: str) -> None:
@@ -106,7 +116,17 @@ def _poll(olt_id: int, name: str) -> None:
     now, token = datetime.now(UTC), time.time_ns() // 1000
     composed = executions.start(found, token, name, now, now + LEASE)
     if composed is not None:
-        executions.finish(found, token, committing.outcome(composed, token % 1_000_000), datetime.now(UTC))
+        _finish(composed, committing.outcome(composed, token % 1_000_000))
+
+
+def _finish(composed: CompositeWork, result: CompositeResult) -> None:
+    for _ in range(TRIES - 1):
+        try:
+            executions.finish(composed.execution_id, composed.token, result, datetime.now(UTC))
+            return
+        except OperationalError:
+            db.session.rollback()
+    executions.finish(composed.execution_id, composed.token, result, datetime.now(UTC))
 
 
 def _schedule(_name: str) -> None:
@@ -130,13 +150,14 @@ class Crowd:
     """The writers, by place; whoever is killed is replaced under a new name."""
 
     app: Flask
+    refused: Path  # a line for each refusal of the database
     writers: list[Writer]
     numbers: Iterator[int]
 
     def add(self, body: Callable[[str], None]) -> None:
         name = f"writer-{next(self.numbers)}"
         hears, says = os.pipe()
-        child = committing.forked(self.app, partial(_for_ever, says, partial(body, name)))
+        child = committing.forked(self.app, partial(_for_ever, says, self.refused, partial(body, name)))
         os.close(says)
         self.writers.append(Writer(name, body, child, hears))
 
@@ -180,8 +201,8 @@ def _decided() -> datetime:
 
 
 @contextmanager
-def _crowd(app: Flask, plan: Plan, masters: dict[int, int]) -> Iterator[Crowd]:
-    crowd = Crowd(app, [], count(1))
+def _crowd(app: Flask, masters: dict[int, int], refused: Path) -> Iterator[Crowd]:
+    crowd = Crowd(app, refused, [], count(1))
     try:
         for olt_id in masters:
             crowd.add(partial(_poll, olt_id))
@@ -192,14 +213,18 @@ def _crowd(app: Flask, plan: Plan, masters: dict[int, int]) -> Iterator[Crowd]:
         crowd.end()
 
 
-def run(plan: Plan, place: Path | None = None) -> dict[str, object]:
-    """Kill, then audit; the figures."""
+def _lines(path: Path) -> dict[str, int]:
+    return dict(Counter(path.read_text().splitlines())) if path.exists() else {}
+
+
+def run(plan: Plan, place: Path) -> dict[str, object]:
+    """Kill, then audit; the figures. `place` is a folder for the database and notes."""
     dice = random.Random(plan.seed)
     began = time.monotonic()
     with committing.product(postgres=plan.postgres, url=plan.url, where=place) as app:
         first = datetime.now(UTC).replace(microsecond=0) + timedelta(seconds=2)
         masters = committing.fill(plan.pollers, interval=INTERVAL, first=first)
-        with _crowd(app, plan, masters) as crowd:
+        with _crowd(app, masters, place / "refused") as crowd:
             hits = [crowd.kill_one(dice) for _ in range(plan.kills) if time.monotonic() - began < plan.seconds]
         until = _decided()
         found = commit_audit.audit(dict.fromkeys(masters.values(), first), INTERVAL, until)
@@ -208,6 +233,7 @@ def run(plan: Plan, place: Path | None = None) -> dict[str, object]:
     return {
         "database": "postgresql" if plan.postgres or plan.url.startswith("postgresql") else "sqlite",
         "kills": len(hits), "at_commit": sum(hits), "pollers": plan.pollers, "ended": done,
+        "refused": _lines(place / "refused"),
         "seconds": round(time.monotonic() - began), **found,
         "goal_met": len(hits) == plan.kills and not any(found.values()),
     }  # fmt: skip

@@ -8,7 +8,7 @@ from flask import current_app
 from flask.cli import AppGroup, with_appcontext
 
 from jobs import maintenance as maintenance_worker
-from jobs import probing
+from jobs import probing, reviving, tasks  # noqa: F401  (what RQ calls by name is loaded before the forks, not in each)
 from jobs.cli_simulate import simulate
 from jobs.drivers import open_session
 from jobs.pool import PollerPool
