@@ -94,7 +94,7 @@ def _say_so(pipe: int) -> None:
 
 
 def _for_ever(pipe: int, refused: Path, once: Callable[[], None]) -> None:
-    """What the database refuses (PostgreSQL picks a victim of a deadlock) is noted and done again, as in the product."""
+    """What the database refuses is noted and done again, as the product does."""
     _say_so(pipe)
     while True:
         try:
