@@ -16,20 +16,19 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, cast
 
 from redis import Redis
-from sqlalchemy import Table, func, insert, select, text, update
+from sqlalchemy import Table, bindparam, func, insert, select, text, update
 
 from app import create_app
 from bench.common import database, folder
 from config import load_settings
 from portal.domain.statuses import ExecutionStatus, NodeKind
-from portal.extensions import db
+from portal.extensions import db, transaction
 from portal.models import Brand, Credential, Execution, Olt, Workflow, WorkflowNode
 from scheduler.tick import tick
 from tests.support.redis_server import redis_server
 
 SIZES = (1_000, 10_000, 100_000)
-INTERVAL = 900  # seconds
-FAR = timedelta(days=365)
+PAUSE = 10  # seconds between two ticks with something due
 
 
 @dataclass(frozen=True)
@@ -65,11 +64,11 @@ def make_olts(count: int, now: datetime) -> None:
 
 
 def add_nodes(first: int, last: int, options: Options, now: datetime) -> None:
-    """Masters first..last, dealt out to the OLTs, none of them due; each with executions that have ended."""
+    """Masters first..last, dealt out to the OLTs, without a clock yet; and executions that have ended."""
     rows(WorkflowNode, [
         {"id": n, "workflow_id": n % options.olts + 1, "key": f"node-{n}", "name": f"Node {n}",
-         "kind": NodeKind.GET, "oid": "huawei.onu_rx_power", "interval_seconds": INTERVAL, "priority": 40,
-         "next_run_at": now + FAR, "anchor_at": now}
+         "kind": NodeKind.GET, "oid": "huawei.onu_rx_power", "interval_seconds": PAUSE, "priority": 40,
+         "anchor_at": now}
         for n in range(first, last + 1)
     ])  # fmt: skip
     share = options.history * (last - first + 1) // SIZES[-1]
@@ -81,15 +80,24 @@ def add_nodes(first: int, last: int, options: Options, now: datetime) -> None:
     ])  # fmt: skip
 
 
-def make_due(nodes: int, count: int, now: datetime) -> None:
-    """So many of the nodes, picked at random, have their slot at `now`; what is ACTIVE ends first."""
-    db.session.execute(update(Execution).where(Execution.status == ExecutionStatus.PENDING).values(status="SUCCESS"))
-    db.session.execute(
-        update(WorkflowNode).where(WorkflowNode.next_run_at < now + FAR / 2).values(next_run_at=now + FAR)
-    )
-    picked = random.sample(range(1, nodes + 1), count)
-    db.session.execute(update(WorkflowNode).where(WorkflowNode.id.in_(picked)).values(next_run_at=now))
+def deal_slots(nodes: int, options: Options, begin: datetime) -> None:
+    """Each PAUSE seconds from `begin` on, `options.due` of the nodes have a slot: others each time, until all have."""
+    shuffled = random.sample(range(1, nodes + 1), nodes)
+    turns = nodes // options.due
+    table = cast(Table, WorkflowNode.__table__)
+    set_clock = update(table).where(table.c.id == bindparam("node")).values(next_run_at=bindparam("moment"))
+    for turn in range(turns):
+        moment = begin + timedelta(seconds=PAUSE * turn)
+        mine = shuffled[turn * options.due : (turn + 1) * options.due]
+        db.session.connection().execute(set_clock, [{"node": node, "moment": moment} for node in mine])
+    db.session.execute(update(WorkflowNode).values(interval_seconds=PAUSE * turns))
     db.session.commit()
+
+
+def end_executions() -> None:
+    """As pollers would: what waits ends."""
+    with transaction() as session:
+        session.execute(update(Execution).where(Execution.status == "PENDING").values(status=ExecutionStatus.SUCCESS))
 
 
 def settle(postgres: bool) -> None:
@@ -111,17 +119,17 @@ def timed(now: datetime, expected: int) -> tuple[float, float]:
     return took, cpu
 
 
-def measure(nodes: int, options: Options, redis: Redis, now: datetime) -> dict[str, object]:
+def measure(nodes: int, options: Options, redis: Redis, begin: datetime) -> dict[str, object]:
     """Figures of one size, in ms."""
     busy, idle = [], []
     for number in range(options.ticks + 1):  # the first one warms up
-        moment = now + timedelta(seconds=nodes * 10 + number * 2)
-        make_due(nodes, options.due, moment)
+        moment = begin + timedelta(seconds=PAUSE * number)
         redis.flushall()
         busy.append(timed(moment, options.due))
         if redis.scard("rq:queues") == 0:
             raise RuntimeError("nothing was pushed")
-        idle += [timed(moment + timedelta(seconds=1), 0)[0] for _ in range(3)]
+        end_executions()
+        idle += [timed(moment + timedelta(seconds=1 + more), 0)[0] for more in range(3)]
     took = [wall for wall, _ in busy[1:]]
     return {
         "due_median": round(statistics.median(took), 1),
@@ -156,8 +164,10 @@ def run(options: Options) -> dict[str, object]:
         before = 0
         for size in SIZES:
             add_nodes(before + 1, size, options, now)
+            begin = now + timedelta(days=size)
+            deal_slots(size, options, begin)
             settle(options.postgres)
-            sizes[size] = measure(size, options, redis, now)
+            sizes[size] = measure(size, options, redis, begin)
             before = size
         executions = db.session.scalar(select(func.count()).select_from(Execution))
     medians = [figures["due_median"] for figures in sizes.values()]

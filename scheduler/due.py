@@ -3,7 +3,7 @@
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import ColumnElement, Row, Select, and_, or_, select, text
+from sqlalchemy import ColumnElement, Row, Select, and_, bindparam, or_, select, text
 from sqlalchemy.orm import Session
 
 from portal.domain import schedule
@@ -16,14 +16,16 @@ LIMIT = 5000  # a tick takes no more than this; the rest comes a second later
 # Literally the condition of the partial index: with bound values SQLite would read a node's whole history instead.
 ACTIVE_SQL = text("executions.status IN ('PENDING', 'RUNNING')")
 
+NOW = bindparam("now", type_=WorkflowNode.next_run_at.type)
 
-def _due(now: datetime) -> ColumnElement[bool]:
+
+def _due() -> ColumnElement[bool]:
     """A chained node has no clock (the table's law), a disabled one neither; `enabled` is a second guard.
 
     `master_id IS NULL` is not said: without statistics SQLite would go by the index of that column.
     """
     return and_(
-        WorkflowNode.next_run_at <= now,
+        WorkflowNode.next_run_at <= NOW,
         WorkflowNode.enabled.is_(True),
         Workflow.enabled.is_(True),
         Olt.enabled.is_(True),
@@ -36,19 +38,36 @@ def _due(now: datetime) -> ColumnElement[bool]:
     )
 
 
-def _of_due(query: Select[Any], now: datetime) -> Select[Any]:
+def _of_due(query: Select[Any]) -> Select[Any]:
     return (
         query.select_from(WorkflowNode)
         .join(Workflow, WorkflowNode.workflow_id == Workflow.id)
         .join(Olt, Workflow.olt_id == Olt.id)
         .outerjoin(WorkflowTemplate, Workflow.template_id == WorkflowTemplate.id)
-        .where(_due(now))
+        .where(_due())
     )
+
+
+ANYTHING_DUE = _of_due(select(WorkflowNode.id)).limit(1)
+
+
+def _due_masters() -> Select[Any]:
+    columns = select(
+        WorkflowNode.id, WorkflowNode.name, WorkflowNode.priority, WorkflowNode.next_run_at,
+        WorkflowNode.interval_seconds, WorkflowNode.cron,
+        Olt.id, Olt.address, Olt.port, Olt.site, Olt.state, Olt.paused_until,
+        Execution.id, Execution.status, Execution.attempt,
+    )  # fmt: skip
+    active = and_(Execution.node_id == WorkflowNode.id, ACTIVE_SQL)
+    return _of_due(columns).outerjoin(Execution, active).order_by(WorkflowNode.next_run_at).limit(LIMIT)
+
+
+DUE = _due_masters()  # without its lock; `_master` knows the order of its columns
 
 
 def anything_due(session: Session, now: datetime) -> bool:
     """True when a tick at `now` would have something to decide. Takes no lock."""
-    return session.scalar(_of_due(select(WorkflowNode.id), now).limit(1)) is not None
+    return session.connection().scalar(ANYTHING_DUE, {"now": now}) is not None
 
 
 def select_due(session: Session, now: datetime, *, lock: bool = True) -> list[DueMaster]:
@@ -57,37 +76,30 @@ def select_due(session: Session, now: datetime, *, lock: bool = True) -> list[Du
     With `lock` they are locked against a second scheduler's tick (PostgreSQL), and those that somebody else is
     writing are left for the next second.
     """
-    query = due_query(now)
+    query = DUE
     if lock:
         # NO KEY UPDATE: who only refers to a node (a step, a manual run) neither waits for the tick nor hides it.
         query = query.with_for_update(of=WorkflowNode, skip_locked=True, key_share=True)
-    return [_master(row, now) for row in session.execute(query)]
-
-
-def due_query(now: datetime) -> Select[Any]:
-    """The select behind `select_due`, without its lock."""
-    columns = select(
-        WorkflowNode.id.label("node_id"), WorkflowNode.name, WorkflowNode.priority, WorkflowNode.next_run_at,
-        WorkflowNode.interval_seconds, WorkflowNode.cron,
-        Olt.id.label("olt_id"), Olt.address, Olt.port, Olt.site, Olt.state, Olt.paused_until,
-        Execution.id.label("active_id"), Execution.status, Execution.attempt,
-    )  # fmt: skip
-    active = and_(Execution.node_id == WorkflowNode.id, ACTIVE_SQL)
-    return _of_due(columns, now).outerjoin(Execution, active).order_by(WorkflowNode.next_run_at).limit(LIMIT)
+    return [_master(row, now) for row in session.connection().execute(query, {"now": now})]
 
 
 def _master(row: Row[Any], now: datetime) -> DueMaster:
+    # Taken apart at once: by name, each of these costs a look-up, a thousand times over.
+    (
+        node_id, name, priority, next_run_at, interval, cron, olt_id, address, port, site, state, paused_until,
+        active_id, status, attempt,
+    ) = row  # fmt: skip
     return DueMaster(
-        node_id=row.node_id,
-        node_name=row.name,
-        olt_id=row.olt_id,
-        device_key=f"{row.address}:{row.port}",  # Olt.device_key
-        priority=row.priority,
-        next_run_at=row.next_run_at,
-        interval_seconds=row.interval_seconds,
-        cron=row.cron,
-        active_id=row.active_id,
-        active_waits_to_retry=row.status is ExecutionStatus.PENDING and row.attempt > 0,
-        site=row.site,
-        blocked=schedule.blocked(row.state, row.paused_until, now),
+        node_id=node_id,
+        node_name=name,
+        olt_id=olt_id,
+        device_key=f"{address}:{port}",  # Olt.device_key
+        priority=priority,
+        next_run_at=next_run_at,
+        interval_seconds=interval,
+        cron=cron,
+        active_id=active_id,
+        active_waits_to_retry=status is ExecutionStatus.PENDING and attempt > 0,
+        site=site,
+        blocked=schedule.blocked(state, paused_until, now),
     )

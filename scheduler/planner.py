@@ -50,6 +50,8 @@ def _passed(master: DueMaster, now: datetime, next_cron: NextCron) -> _Passed:
     first = master.next_run_at
     if master.interval_seconds is not None:
         step = timedelta(seconds=master.interval_seconds)
+        if now < first + step:
+            return _Passed(first, 0, first, first + step)
         latest = schedule.latest_on_grid(first, master.interval_seconds, now)
         return _Passed(latest, round((latest - first) / step), latest - step, latest + step)
     assert master.cron is not None  # noqa: S101  (the table's one_clock check)

@@ -5,8 +5,9 @@ of the time of VALUES lists on PostgreSQL, and half of it on SQLite.
 """
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
+from functools import cache
 from typing import Any
 
 from sqlalchemy import JSON, Column, Dialect, Row, Select, Table, column, func, literal, select, true, update
@@ -48,26 +49,24 @@ def _insert(session: Session, table: Table, rows: Sequence[Values]) -> Any:
 
 def _given(dialect: Dialect, columns: Sequence[Column[Any]], rows: Sequence[Values]) -> Select[Any]:
     """SELECT of the rows out of one parameter. Values are those that the columns' types would bind."""
-    encoders = {one.name: _encoder(dialect, one) for one in columns}
-    encoded = [{name: encode(row[name]) for name, encode in encoders.items()} for row in rows]
-    text = json.dumps(encoded, default=datetime.isoformat)
+    names = [one.name for one in columns]
+    encoded = zip(*(_encoded(dialect, one, rows) for one in columns), strict=True)
     if dialect.name == "sqlite":
-        each = func.json_each(text).table_valued("value")
-        # WHERE: without one SQLite would take ON CONFLICT for the condition of a join.
-        return select(*(func.json_extract(each.c.value, f"$.{one.name}").label(one.name) for one in columns)).where(
-            true()
-        )
+        each = func.json_each(json.dumps(list(encoded), default=datetime.isoformat)).table_valued("value")
+        picked = (func.json_extract(each.c.value, f"$[{at}]").label(name) for at, name in enumerate(names))
+        return select(*picked).where(true())  # WHERE: without one SQLite takes ON CONFLICT for the condition of a join
+    text = json.dumps([dict(zip(names, row, strict=True)) for row in encoded], default=datetime.isoformat)
     given = func.json_to_recordset(sql_cast(literal(text), postgresql.JSON))
     typed = given.table_valued(*(column(one.name, one.type) for one in columns)).render_derived(with_types=True)
     return select(typed)
 
 
-def _encoder(dialect: Dialect, one: Column[Any]) -> Callable[[Any], Any]:
-    """From a value to what JSON can carry of it."""
-    if isinstance(one.type, JSON) and dialect.name == "postgresql":
-        return _as_it_is
-    return one.type.dialect_impl(dialect).bind_processor(dialect) or _as_it_is
-
-
-def _as_it_is(value: Any) -> Any:
-    return value
+def _encoded(dialect: Dialect, one: Column[Any], rows: Sequence[Values]) -> list[Any]:
+    """One column's values, as JSON can carry them."""
+    values = [row[one.name] for row in rows]
+    encode = one.type.dialect_impl(dialect).bind_processor(dialect)
+    if encode is None or (isinstance(one.type, JSON) and dialect.name == "postgresql"):
+        return values
+    if not isinstance(one.type, JSON):  # most rows share their times and words
+        encode = cache(encode)
+    return [encode(value) for value in values]

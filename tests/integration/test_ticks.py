@@ -110,7 +110,7 @@ def plan_of(session: Session, statement: Executable, **values: object) -> str:
 
 
 def test_what_is_due_is_found_by_its_clock_and_never_by_a_nodes_history(session: Session, now: datetime) -> None:
-    made = plan_of(session, due.due_query(now))
+    made = plan_of(session, due.DUE, now=now)
     assert "ix_workflow_nodes_next_run_at" in made
     assert "uq_executions_active_node" in made
     assert "uq_executions_node_id" not in made and "SCAN" not in made
