@@ -7,6 +7,8 @@ import re
 import signal
 import socket
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from multiprocessing.connection import wait
 from multiprocessing.process import BaseProcess
@@ -26,6 +28,7 @@ from portal.services import rehearsal
 log = logging.getLogger(__name__)
 
 ATTEND_SECONDS = 2.0
+STOPPING = (signal.SIGTERM, signal.SIGINT)
 _FORK = multiprocessing.get_context("fork")
 
 
@@ -55,10 +58,11 @@ class PollerPool(WorkerPool):
         name = f"poller-{self._slug}-{number}-{time.time_ns() // 1_000_000}"
         close_connections()
         process = _FORK.Process(target=_run_worker, args=(self.app, name, os.getpid(), self.site), name=name)
-        process.start()
-        assert process.pid is not None  # noqa: S101  (a started process has one)
-        self.worker_dict[name] = WorkerData(name=name, pid=process.pid, process=process)
-        self._numbers[name] = number
+        with _signals_waiting():
+            process.start()
+            assert process.pid is not None  # noqa: S101  (a started process has one)
+            self.worker_dict[name] = WorkerData(name=name, pid=process.pid, process=process)
+            self._numbers[name] = number
         self._in_database(rows.register, self._pool_id, number, name, process.pid, datetime.now(UTC))
 
     def reap_workers(self) -> None:
@@ -154,11 +158,25 @@ class PollerPool(WorkerPool):
         self._in_database(rows.close_pool, self._pool_id)
 
 
+@contextmanager
+def _signals_waiting() -> Iterator[None]:
+    """What asks the pool to stop waits meanwhile: a child that the pool does not know yet would never hear of it, and
+
+    one that has still the pool's handlers would take the word for the pool's own.
+    """
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, STOPPING)
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
 def _run_worker(app: Flask, name: str, parent: int, site: str | None) -> None:
     """The child: wait until Redis answers, then work until told to stop. A crash is the pool's to see."""
+    for number in STOPPING:
+        signal.signal(number, signal.SIG_DFL)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, STOPPING)
     die_with_parent(signal.SIGTERM, parent)
-    signal.signal(signal.SIGTERM, signal.SIG_DFL)
-    signal.signal(signal.SIGINT, signal.SIG_DFL)
     with app.app_context():
         connection = queueing.connect(app.config["REDIS_URL"])
         _await_redis(connection)

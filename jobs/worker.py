@@ -150,7 +150,7 @@ class PollerWorker(QuietWorker):
         self.set_state(WorkerStatus.IDLE)
         bell = queueing.BELL if self.site is None else f"{queueing.BELL}:{self.site}"
         pause = 0.5
-        while True:
+        while not self._stop_requested:
             self.heartbeat()
             try:
                 found = self._claim()
@@ -165,6 +165,7 @@ class PollerWorker(QuietWorker):
                 log.warning("event=redis_away poller=%s error=%s", self.name, type(error).__name__)
                 time.sleep(pause)
                 pause = min(pause * 2, 5.0)
+        return None
 
     def _claim(self) -> tuple[Job, Queue] | None:
         config = self.app.config
@@ -192,14 +193,17 @@ class PollerWorker(QuietWorker):
         try:
             self._parent = os.getpid()
             self.fork_work_horse(job, queue)
+            if self._stop_requested:  # while it was not known yet, it was not told
+                self.handle_warm_shutdown_request()
             ended = self._await_horse(mine)
             if ended:
                 self._report(mine, ended)
         finally:
-            self.set_state(WorkerStatus.IDLE)
             self._give_back(mine)
             self.claimed = None
-        self._recover(push_unstarted(self.app, mine) if ended else False)
+        could_not_start = push_unstarted(self.app, mine) if ended else False
+        self.set_state(WorkerStatus.IDLE)
+        self._recover(could_not_start)
 
     def _recover(self, could_not_start: bool) -> None:
         """A poller whose horses cannot even start (database, disk or descriptors gone) leaves the work to others:
@@ -259,6 +263,11 @@ class PollerWorker(QuietWorker):
         finally:
             logging.shutdown()
             os._exit(code)
+
+    def _shutdown(self) -> None:
+        """Remembered before it is raised: whoever catches exceptions at large may catch RQ's StopRequested too."""
+        self._stop_requested = True
+        super()._shutdown()  # type: ignore[no-untyped-call]
 
     def handle_warm_shutdown_request(self) -> None:
         """The composite may end within STOP_SECONDS; then its horse hands it over at the next PDU."""

@@ -150,12 +150,12 @@ def write_result(
     session: Session, execution_id: int, token: int, result: CompositeResult, now: datetime
 ) -> ExecutionStatus:  # fmt: skip
     """`finish`, in the caller's transaction."""
+    nodes = _locked_nodes(session, result)
     execution = life.lock_running(session, execution_id, token)
     failure = result.first_failure
     status = AttemptStatus.SUCCESS if result.succeeded else AttemptStatus.FAILED
     kind, message = (failure.error_kind, failure.error_message) if failure else (None, "")
     attempt_id = life.close_attempt(session, execution, status, now, kind, message)
-    nodes = _nodes(session, result)
     if attempt_id is not None:
         _write_steps(session, attempt_id, result, nodes)
     summary = readings.store(session, execution, result, {node: row.kind for node, row in nodes.items()}, now)
@@ -197,10 +197,15 @@ def _settle(session: Session, execution: Execution, result: CompositeResult, now
         life.end(session, execution, ExecutionStatus.FAILED, now, kind, message)
 
 
-def _nodes(session: Session, result: CompositeResult) -> dict[int, Any]:
-    """id → (id, key, kind) of the nodes that were read and still exist."""
+def _locked_nodes(session: Session, result: CompositeResult) -> dict[int, Any]:
+    """id → (id, key, kind) of the nodes that were read and still exist.
+
+    Locked, and before the execution: a tick too has its nodes first and then waits for executions. The other way
+    round the two of them could wait for each other.
+    """
     ids = [step.node_id for step in result.steps]
     query = select(WorkflowNode.id, WorkflowNode.key, WorkflowNode.kind).where(WorkflowNode.id.in_(ids))
+    query = query.order_by(WorkflowNode.id).with_for_update(key_share=True)
     return {row.id: row for row in session.execute(query)}
 
 

@@ -17,7 +17,7 @@ from portal.domain.statuses import (
     Trigger,
 )
 from portal.models import Execution, ExecutionAttempt, Poller, WorkflowNode
-from portal.services import decisions
+from portal.services import clock, decisions
 
 MAX_LOSSES = 3  # a composite whose worker was lost so often is parked (design §5.9)
 
@@ -137,7 +137,9 @@ def end(
 def _wind(node: WorkflowNode, execution: Execution, now: datetime) -> None:
     """With NEXTCHECK_MODE=from_end the clock of a node stands still while it runs, and goes on from the end."""
     from_end = current_app.config["NEXTCHECK_MODE"] == "from_end"
-    if from_end and execution.trigger is Trigger.SCHEDULE and node.next_run_at is None and node.interval_seconds:
+    if not from_end or execution.trigger is not Trigger.SCHEDULE or node.next_run_at is not None:
+        return
+    if node.interval_seconds and clock.runs(node):  # what was disabled meanwhile has no clock
         node.next_run_at = schedule.after_enabling(now, node.interval_seconds)
 
 

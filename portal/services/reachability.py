@@ -1,18 +1,18 @@
 """Whether an OLT can be reached: counts silent executions, pauses what is dead, notes that it is back."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 
 from flask import current_app
-from sqlalchemy import or_, select
+from sqlalchemy import exists, or_, select
 from sqlalchemy.orm import Session, joinedload
 
 from portal.domain import reachability
 from portal.domain.composite import SnmpTarget
 from portal.domain.statuses import ErrorKind, EventType, ExecutionStatus, OltState, SkipReason
 from portal.extensions import db, transaction
-from portal.models import Execution, Olt
+from portal.models import Execution, ExecutionAttempt, ExecutionStep, Olt
 from portal.services import decisions, waiting
 from portal.services.work import target_of
 
@@ -37,6 +37,26 @@ def note(session: Session, execution: Execution, now: datetime, *, answered: boo
     limit = current_app.config["AUTO_PAUSE_AFTER"]
     if limit and olt.consecutive_failures >= limit and olt.state is not OltState.UNREACHABLE:
         _give_up(session, olt, now, message)
+
+
+def note_superseded(execution_ids: Collection[int], now: datetime) -> None:
+    """Of executions that FAILED because their node's next slot came before their retry: count those whose last try
+
+    was silent. Else a pool that is too busy to retry would go on reading dead OLTs at every slot.
+    """
+    answered = exists().where(
+        ExecutionAttempt.execution_id == Execution.id, ExecutionAttempt.number == Execution.attempt,
+        ExecutionStep.attempt_id == ExecutionAttempt.id, ExecutionStep.pdus > ExecutionStep.timeouts,
+    )  # fmt: skip
+    silent = select(Execution.id).where(
+        Execution.id.in_(execution_ids), Execution.error_kind == ErrorKind.TIMEOUT, ~answered
+    )
+    ids = list(db.session.scalars(silent.order_by(Execution.id)))
+    db.session.rollback()
+    for execution_id in ids:
+        with transaction() as session:
+            execution = session.get_one(Execution, execution_id)
+            note(session, execution, now, answered=False, silent=True, message=execution.error_message)
 
 
 def _is_news(olt: Olt) -> bool:

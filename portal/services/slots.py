@@ -11,10 +11,10 @@ from sqlalchemy.orm import Session, selectinload
 
 from portal.domain.slots import DueMaster, NewExecution, Plan, SkippedSlots
 from portal.domain.statuses import ErrorKind, EventType, ExecutionStatus, SkipReason, Trigger
-from portal.extensions import transaction
+from portal.extensions import after_commit, transaction
 from portal.models import CoordinatorLog, Execution, Olt, SchedulerState, WorkflowNode
 from portal.queueing import Ticket
-from portal.services import bulk, life
+from portal.services import bulk, life, reachability
 
 log = logging.getLogger(__name__)
 
@@ -95,6 +95,8 @@ def _supersede(session: Session, plan: Plan, now: datetime) -> Plan:
                  old.error_message or "the node's next slot came before its retry")  # fmt: skip
         ended.add(old.id)
     session.flush()
+    # In a transaction of its own: it locks OLTs, and whoever pauses one has that lock before those of its executions.
+    after_commit(session, lambda: reachability.note_superseded(ended, now))
     return _stay(plan, [new for new in plan.new if new.supersedes is not None and new.supersedes not in ended])
 
 

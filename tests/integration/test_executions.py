@@ -175,6 +175,49 @@ def test_the_next_slot_ends_an_execution_that_waits_for_its_retry(session: Sessi
     assert (old.status, new.status) == (ExecutionStatus.FAILED, ExecutionStatus.PENDING)
 
 
+@pytest.mark.parametrize(("unanswered", "silences"), [(2, 1), (1, 0)])
+def test_a_retry_that_never_came_counts_as_silence_if_its_try_was_silent(
+    session: Session, unanswered: int, silences: int
+) -> None:
+    execution = slot_taken(session, interval="5m", retry_delay=200)
+    work = started(execution)
+    assert work is not None
+    step = StepResult(work.steps[0].node_id, StepStatus.FAILED, pdus=2, timeouts=unanswered,
+                      error_kind=ErrorKind.TIMEOUT, error_message="no answer")  # fmt: skip
+    executions.finish(execution.id, 1, CompositeResult((step,)), execution.scheduled_for + SECOND)
+    tick(execution.scheduled_for + timedelta(minutes=5))
+    assert fresh(session, execution).status is ExecutionStatus.FAILED
+    assert execution.olt.consecutive_failures == silences
+
+
+@pytest.mark.parametrize("database_url", ["postgresql"], indirect=True)  # SQLite has one writer at a time
+def test_an_end_waits_for_a_tick_without_keeping_the_tick_from_its_execution(app: Flask) -> None:
+    with app.app_context():
+        execution = slot_taken(db.session())
+        work = started(execution)
+        assert work is not None
+        ident, node, soon = execution.id, execution.node_id, execution.scheduled_for + SECOND
+        engine = db.engine
+        db.session.remove()
+
+    def finish() -> ExecutionStatus:
+        with app.app_context():
+            try:
+                return executions.finish(ident, 1, outcome(work, StepStatus.SUCCESS), soon)
+            finally:
+                db.session.remove()
+
+    with ThreadPoolExecutor(1) as threads, engine.connect() as ticking:
+        ticking.execute(text(f"SELECT id FROM workflow_nodes WHERE id = {node} FOR NO KEY UPDATE"))  # noqa: S608
+        end = threads.submit(finish)
+        wait_for_a_blocked_transaction(app)
+        ticking.execute(text(f"SELECT id FROM executions WHERE id = {ident} FOR UPDATE NOWAIT"))  # noqa: S608
+        ticking.rollback()
+        assert end.result(20) is ExecutionStatus.SUCCESS
+    with app.app_context():
+        db.engine.dispose()
+
+
 def test_a_slot_that_finds_its_node_active_is_skipped_and_logged(session: Session) -> None:
     execution = slot_taken(session)
     tick(execution.scheduled_for + timedelta(minutes=15))
@@ -355,7 +398,8 @@ def wait_for_a_blocked_transaction(app: Flask) -> None:
         db.session.remove()
 
 
-def test_from_end_the_next_run_comes_an_interval_after_the_end(app: Flask, session: Session) -> None:
+def from_end(app: Flask) -> tuple[WorkflowNode, datetime]:
+    """A master whose slot was just taken with NEXTCHECK_MODE=from_end, and that slot."""
     app.config["NEXTCHECK_MODE"] = "from_end"
     master = make_node(make_olt())
     due_at = master.next_run_at
@@ -365,6 +409,11 @@ def test_from_end_the_next_run_comes_an_interval_after_the_end(app: Flask, sessi
         return planner.plan(masters, due_at, next_cron, from_end=True)
 
     slots.take(lambda inner: due.select_due(inner, due_at), decide, due_at)
+    return master, due_at
+
+
+def test_from_end_the_next_run_comes_an_interval_after_the_end(app: Flask, session: Session) -> None:
+    master, due_at = from_end(app)
     execution = session.scalars(select(Execution)).one()
     assert session.get(WorkflowNode, master.id).next_run_at is None  # type: ignore[union-attr]
     begun = started(execution, late=5)
@@ -373,3 +422,10 @@ def test_from_end_the_next_run_comes_an_interval_after_the_end(app: Flask, sessi
     session.rollback()
     session.expire_all()
     assert session.get(WorkflowNode, master.id).next_run_at == due_at + 7 * SECOND + timedelta(minutes=15)  # type: ignore[union-attr]
+
+
+def test_from_end_a_node_that_is_disabled_while_it_waits_gets_no_clock(app: Flask, session: Session) -> None:
+    master, due_at = from_end(app)
+    workflows.set_node_enabled(master.id, False, ACTOR, due_at)
+    assert session.scalars(select(Execution)).one().status is ExecutionStatus.INTERRUPTED
+    assert session.get(WorkflowNode, master.id, populate_existing=True).next_run_at is None  # type: ignore[union-attr]
