@@ -9,15 +9,20 @@ from pathlib import Path
 import pytest
 from argon2 import PasswordHasher
 from flask import Flask
+from redis import Redis
 from sqlalchemy import create_engine, text
 from sqlalchemy.orm import Session
 
 from app import create_app
 from config import Settings
-from portal import models  # noqa: F401  (tables must be known before the schema is made)
+from portal import (
+    models,  # noqa: F401  (tables must be known before the schema is made)
+    queueing,
+)
 from portal.extensions import Base, db, prepare_engine
 from portal.services import users
 from tests.support.postgres import PostgresCluster, postgres_cluster
+from tests.support.redis_server import RedisServer, redis_server
 
 FERNET_KEY = "c2VjcmV0LWtleS1mb3ItdGVzdHMtb25seS0zMi1ieSE="
 BOTH = ("sqlite", "postgresql")
@@ -133,6 +138,22 @@ def session(app: Flask) -> Iterator[Session]:
     with app.app_context():
         yield db.session()
         db.session.remove()
+
+
+@pytest.fixture(scope="session")
+def server() -> Iterator[RedisServer]:
+    """A real Redis for all tests of the run that do it no harm; each empties it before use."""
+    with redis_server() as running:
+        yield running
+
+
+@pytest.fixture
+def redis(server: RedisServer, monkeypatch: pytest.MonkeyPatch) -> Redis:
+    """That Redis, empty, as the queues' connection. Needs no app."""
+    connection = queueing.connect(server.url)
+    connection.flushall()
+    monkeypatch.setattr(queueing, "connection", lambda: connection)
+    return connection
 
 
 @pytest.fixture

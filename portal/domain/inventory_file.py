@@ -73,6 +73,7 @@ _CREDENTIAL_KEYS = (*olt_fields.CREDENTIAL_FIELDS, *(f"{name}_env" for name in o
 _TEMPLATE_READERS: Mapping[str, fields.Reader] = {
     "name": fields.one_line(80, required=True),
     "description": fields.one_line(255),
+    "enabled": fields.flag,
 }
 _NODE_READERS = {("override" if name == "override_reason" else name): r for name, r in node_fields.READERS.items()}
 _OLT_READERS: Mapping[str, fields.Reader] = {

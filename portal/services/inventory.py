@@ -13,7 +13,7 @@ from portal.domain import intervals, inventory_file
 from portal.domain.document import Problems
 from portal.extensions import db, transaction
 from portal.models import Credential, Olt, Workflow, WorkflowTemplate
-from portal.services import audit, clock, credentials, inventory_export, inventory_yaml, olts, workflows
+from portal.services import audit, clock, credentials, inventory_export, inventory_yaml, olts, templates, workflows
 from portal.services.inventory_plan import CredentialPlan, OltPlan, Plan, Planner, TemplatePlan
 from portal.services.inventory_yaml import InventoryInvalid
 from portal.services.node_rules import log_override
@@ -154,6 +154,7 @@ class _Applier:
         self.first_run = clock.first_runs(now, many_olts=plan.many_olts, seconds=first_run_in)
         self.credentials: dict[str, Credential] = {}
         self.templates: dict[str, WorkflowTemplate] = {}
+        self.switched: list[WorkflowTemplate] = []
 
     def run(self) -> None:
         for credential in self.plan.credentials:
@@ -161,6 +162,8 @@ class _Applier:
         for template in self.plan.templates.values():
             self._template(template)
         self._olts()
+        for row in self.switched:
+            templates.switch(self.session, row, self.now)
 
     def _olts(self) -> None:
         """In steps for all OLTs at once: one flush for each step, instead of several for each OLT."""
@@ -191,8 +194,14 @@ class _Applier:
         self.templates[plan.name] = row
         if plan.entry is None:
             return
-        changes = {} if row.description == plan.description else {"description": [row.description, plan.description]}
-        row.description = plan.description
+        changes: dict[str, list[Any]] = {}
+        if row.description != plan.description:
+            changes["description"] = [row.description, plan.description]
+        was_enabled = True if plan.row is None else row.enabled
+        if was_enabled is not plan.enabled:
+            changes["enabled"] = [was_enabled, plan.enabled]
+            self.switched.append(row)
+        row.description, row.enabled = plan.description, plan.enabled
         self.session.add(row)
         self.session.flush()
         difference = write_template(self.session, row, plan.tree)

@@ -87,6 +87,8 @@ def _template(row: WorkflowTemplate) -> CommentedMap:
     made = CommentedMap(name=row.name)
     if row.description:
         made["description"] = row.description
+    if not row.enabled:
+        made["enabled"] = False
     made["nodes"] = _nodes(tree_of(row.nodes))
     return made
 

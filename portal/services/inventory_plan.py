@@ -43,6 +43,12 @@ class TemplatePlan:
         stored = self.row.description if self.row else ""
         return str(self.entry.values.get("description", stored)) if self.entry else stored
 
+    @property
+    def enabled(self) -> bool:
+        """As it shall be."""
+        stored = self.row.enabled if self.row else True
+        return bool(self.entry.values.get("enabled", stored)) if self.entry else stored
+
 
 @dataclass
 class OltPlan:

@@ -25,14 +25,15 @@ def set_enabled(template_id: int, enabled: bool, actor: str, now: datetime) -> N
         if template.enabled is enabled:
             return
         template.enabled = enabled
-        _switch(session, template, now)
+        switch(session, template, now)
         audit.record(
             session, actor=actor, action=f"template.{'enable' if enabled else 'disable'}", subject=template,
             changes={"enabled": [not enabled, enabled]}, now=now,
         )  # fmt: skip
 
 
-def _switch(session: Session, template: WorkflowTemplate, now: datetime) -> None:
+def switch(session: Session, template: WorkflowTemplate, now: datetime) -> None:
+    """After its flag was changed, in the caller's transaction: clocks follow, and what waits ends where it must."""
     clock.settle(session, _nodes_of(template.id), now)
     if not template.enabled:
         nodes = select(WorkflowNode.id).where(_nodes_of(template.id))

@@ -3,7 +3,6 @@
 Waiting in seconds is judged on the simulated clock and by `bench.noisy`; with real processes the order of starts is.
 """
 
-from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -12,7 +11,6 @@ from sqlalchemy import select
 
 from bench import noisy
 from bench.common import quantile
-from portal import queueing
 from portal.domain.statuses import ExecutionStatus
 from portal.extensions import db
 from portal.models import Execution, ExecutionAttempt
@@ -21,7 +19,6 @@ from tests.faults.conftest import Polled
 from tests.faults.simulated import Node, Started, World
 from tests.support.live import ACTOR, Live
 from tests.support.oltsim_c import oltsim
-from tests.support.redis_server import RedisServer, redis_server
 
 pytestmark = [pytest.mark.integration, pytest.mark.fault, pytest.mark.timeout(180)]
 
@@ -31,20 +28,6 @@ OTHERS = 38
 POLLERS = 6
 USUAL_SECONDS = 0.2  # of a composite
 LIVE_OTHERS = 6
-
-
-@pytest.fixture(scope="module")
-def server() -> Iterator[RedisServer]:
-    with redis_server() as running:
-        yield running
-
-
-@pytest.fixture
-def redis(server: RedisServer, monkeypatch: pytest.MonkeyPatch) -> Redis:
-    connection = queueing.connect(server.url)
-    connection.flushall()
-    monkeypatch.setattr(queueing, "connection", lambda: connection)
-    return connection
 
 
 def quiet_ones(world: World) -> list[Started]:

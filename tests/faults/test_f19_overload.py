@@ -2,16 +2,13 @@
 
 import random
 from collections import Counter
-from collections.abc import Iterator
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from redis import Redis
 
-from portal import queueing
 from tests.faults.simulated import Node, World
-from tests.support.redis_server import RedisServer, redis_server
 
 pytestmark = [pytest.mark.integration, pytest.mark.fault, pytest.mark.timeout(240)]
 
@@ -20,20 +17,6 @@ INTERVAL = 60  # seconds
 OVERLOAD_SECONDS = 600
 RECOVERY_SECONDS = 300
 PRIORITIES = (90, 40, 40, 30, 10)
-
-
-@pytest.fixture(scope="module")
-def server() -> Iterator[RedisServer]:
-    with redis_server() as running:
-        yield running
-
-
-@pytest.fixture
-def redis(server: RedisServer, monkeypatch: pytest.MonkeyPatch) -> Redis:
-    connection = queueing.connect(server.url)
-    connection.flushall()
-    monkeypatch.setattr(queueing, "connection", lambda: connection)
-    return connection
 
 
 def fleet(load: float) -> list[Node]:

@@ -34,7 +34,7 @@ from portal.models import Execution, ExecutionAttempt, ExecutionStep, Onu, OnuDa
 from portal.services import run_requests
 from scheduler.reaper import reap
 from tests.support.builders import ACTOR, make_chained, make_node, make_olt
-from tests.support.redis_server import RedisServer, redis_server
+from tests.support.redis_server import RedisServer
 
 pytestmark = [pytest.mark.integration, pytest.mark.fault, pytest.mark.timeout(600)]
 
@@ -237,12 +237,6 @@ class Stage:
                 break
             self.recover(self.work(sabotaged=False))
         return self.end_of(execution_id)
-
-
-@pytest.fixture(scope="module")
-def server() -> Iterator[RedisServer]:
-    with redis_server() as running:
-        yield running
 
 
 @pytest.fixture

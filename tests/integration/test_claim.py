@@ -1,6 +1,5 @@
 """The claim scripts against a real Redis: one composite at a time per OLT, whatever happens in between."""
 
-from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -11,23 +10,9 @@ from jobs import claim as claims
 from jobs.claim import Aborted, Lease, LeaseLost, Stopped
 from portal import queueing
 from portal.queueing import Ticket
-from tests.support.redis_server import RedisServer, redis_server
+from tests.support.redis_server import redis_server
 
 TEN = datetime(2026, 11, 27, 10, 0, tzinfo=UTC)
-
-
-@pytest.fixture(scope="module")
-def server() -> Iterator[RedisServer]:
-    with redis_server() as running:
-        yield running
-
-
-@pytest.fixture
-def redis(server: RedisServer, monkeypatch: pytest.MonkeyPatch) -> Redis:
-    connection = queueing.connect(server.url)
-    connection.flushall()
-    monkeypatch.setattr(queueing, "connection", lambda: connection)
-    return connection
 
 
 def ticket(execution: int, olt: int, *, priority: int = 40, at: datetime = TEN, **more: object) -> Ticket:

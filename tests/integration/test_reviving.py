@@ -21,7 +21,7 @@ from portal.domain.statuses import OltState
 from portal.models import Olt
 from portal.services import olts, reachability
 from tests.support.builders import ACTOR, make_credential, make_olt
-from tests.support.redis_server import RedisServer, redis_server
+from tests.support.redis_server import RedisServer
 
 MINUTE = timedelta(minutes=1)
 
@@ -50,12 +50,6 @@ class Mute:
 def exits() -> Iterator[ExitStack]:
     with ExitStack() as stack:
         yield stack
-
-
-@pytest.fixture(scope="module")
-def server() -> Iterator[RedisServer]:
-    with redis_server() as running:
-        yield running
 
 
 @pytest.fixture(scope="module")

@@ -189,6 +189,27 @@ def test_a_template_reaches_its_olts_though_the_file_does_not_name_them(session:
     assert {change.name for change in report.changes if change.action == "updated"} == {"basic", "A"}
 
 
+def test_a_template_is_switched_off_by_the_file_and_so_written_back(session: Session, now: datetime) -> None:
+    load(ONE, now)
+    off = ONE.replace("  - name: basic\n", "  - name: basic\n    enabled: false\n")
+    report = load(off, now)
+    (change,) = [change for change in report.changes if change.section == "templates"]
+    assert change.details == ("enabled: True -> False",)
+    assert {node.next_run_at for node in nodes(session, "A").values()} == {None}
+    written = inventory.dump()
+    assert "enabled: false" in written
+    assert not load(written, now, SNMP_COMMUNITY_LAB="public").changed
+    load(TEMPLATE, now)
+    assert session.scalars(select(WorkflowTemplate)).one().enabled is False, "what the file leaves out stays"
+    load(written.replace("enabled: false", "enabled: true"), now, SNMP_COMMUNITY_LAB="public")
+    assert nodes(session, "A")["discovery"].next_run_at == now + timedelta(minutes=15)
+
+
+def test_a_template_that_arrives_switched_off_starts_no_clock(session: Session, now: datetime) -> None:
+    load(ONE.replace("  - name: basic\n", "  - name: basic\n    enabled: false\n"), now)
+    assert {node.next_run_at for node in nodes(session, "A").values()} == {None}
+
+
 def test_what_an_olt_has_otherwise_than_its_template_stays(session: Session, now: datetime) -> None:
     load(ONE, now)
     workflows.update_node(nodes(session, "A")["rx"].id, {"interval": "30m"}, ACTOR, now)

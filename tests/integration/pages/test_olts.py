@@ -3,7 +3,6 @@
 from collections.abc import Iterator
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -26,24 +25,6 @@ NEW = {
     "port": "161", "credential": "1", "timeout": "2.0", "retries": "1", "max_repetitions": "20", "max_varbinds": "50",
     "max_inflight": "2",
 }  # fmt: skip
-
-
-@pytest.fixture
-def database_url(databases: Databases, tmp_path: Path) -> str:
-    """SQLite; that the same pages work on PostgreSQL is one test of its own."""
-    return databases.sqlite(tmp_path)
-
-
-@pytest.fixture
-def app(app: Flask) -> Flask:
-    return quick(app)
-
-
-@pytest.fixture
-def seeded(app: Flask) -> Flask:
-    """Two OLTs as after a day."""
-    seed.seed(app, "few")
-    return app
 
 
 @pytest.fixture

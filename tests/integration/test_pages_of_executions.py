@@ -1,7 +1,6 @@
 """Cancelling one execution from its page, and what the pages say of one that was cancelled."""
 
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,15 +11,9 @@ from sqlalchemy import update
 from portal.domain.statuses import ErrorKind, ExecutionStatus
 from portal.extensions import db
 from portal.models import AuditLog, Execution
-from tests.conftest import Databases
 from tests.support import builders, seed
 from tests.support.pages import Visitor, path_of, soup, text_of
 from tests.support.web import english, quick, written
-
-
-@pytest.fixture(params=["sqlite", "postgresql"])
-def database_url(request: pytest.FixtureRequest, databases: Databases, tmp_path: Path) -> str:
-    return databases.sqlite(tmp_path) if request.param == "sqlite" else databases.postgresql()
 
 
 @pytest.fixture

@@ -90,24 +90,6 @@ def settings_for(database_url: str, folder: Path) -> Settings:
     )
 
 
-@pytest.fixture
-def database_url(databases: Databases, tmp_path: Path) -> str:
-    """SQLite; that the same pages work on PostgreSQL is one test of its own."""
-    return databases.sqlite(tmp_path)
-
-
-@pytest.fixture(scope="module")
-def compiled(tmp_path_factory: pytest.TempPathFactory) -> FileSystemBytecodeCache:
-    """Templates compiled once for all apps of this module."""
-    return FileSystemBytecodeCache(str(tmp_path_factory.mktemp("templates")))
-
-
-@pytest.fixture
-def app(app: Flask, compiled: FileSystemBytecodeCache) -> Flask:
-    app.jinja_env.bytecode_cache = compiled
-    return app
-
-
 @pytest.fixture(autouse=True)
 def fresh_limits(app: Flask) -> Iterator[None]:
     """Login tries are counted per process; each test starts at none."""

@@ -2,7 +2,6 @@
 
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -14,7 +13,6 @@ from portal.models import Execution, Olt, Pool
 from portal.queries import queue
 from portal.queries.pollers import PoolRow
 from portal.queries.queue import Cause, Holder, Lane, Waiting
-from tests.conftest import Databases
 from tests.support import seed
 from tests.support.pages import soup, text_of
 from tests.support.web import english, quick, written
@@ -113,12 +111,6 @@ def test_pollers_of_the_site_are_taken_before_those_that_serve_every_olt() -> No
 
 
 # ----------------------------------------------------------------------------------------------------------------- page
-
-
-@pytest.fixture
-def database_url(databases: Databases, tmp_path: Path) -> str:
-    """SQLite; test_web_frame looks at every page on PostgreSQL."""
-    return databases.sqlite(tmp_path)
 
 
 @pytest.fixture

@@ -3,7 +3,6 @@
 from collections.abc import Iterable
 from datetime import UTC, datetime
 from enum import StrEnum
-from pathlib import Path
 
 import pytest
 from flask import Flask
@@ -11,7 +10,6 @@ from flask import Flask
 from portal.domain.statuses import ErrorKind, SkipReason
 from portal.queries.queue import Lane
 from portal.web import words
-from tests.conftest import Databases
 from tests.support import builders, seed
 from tests.support.pages import Visitor, soup
 from tests.support.web import quick
@@ -25,12 +23,6 @@ def test_every_member_of_a_set_with_faces_has_one() -> None:
 @pytest.mark.parametrize(("known", "told"), [(ErrorKind, words.ERRORS), (SkipReason, words.SKIPS), (Lane, words.LANES)])
 def test_every_error_reason_and_lane_has_its_words(known: type[StrEnum], told: Iterable[str]) -> None:
     assert set(known) == set(told)
-
-
-@pytest.fixture
-def database_url(databases: Databases, tmp_path: Path) -> str:
-    """SQLite: nothing of this depends on the database."""
-    return databases.sqlite(tmp_path)
 
 
 def test_an_olt_is_habilitada_and_a_node_habilitado(app: Flask) -> None:

@@ -5,7 +5,6 @@ import socket
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -26,24 +25,6 @@ from tests.support.pages import Visitor, path_of, soup, text_of, title_of
 from tests.support.web import english, quick, statements, written
 
 Run = Callable[..., Result]
-
-
-@pytest.fixture
-def database_url(databases: Databases, tmp_path: Path) -> str:
-    """SQLite; that queries and pages work on PostgreSQL is one test of its own."""
-    return databases.sqlite(tmp_path)
-
-
-@pytest.fixture
-def app(app: Flask) -> Flask:
-    return quick(app)
-
-
-@pytest.fixture
-def seeded(app: Flask) -> Flask:
-    """Pool vm1 of three pollers, one of them busy, with an hour of history."""
-    seed.seed(app, "few")
-    return app
 
 
 def second_pool(app: Flask, **values: Any) -> int:

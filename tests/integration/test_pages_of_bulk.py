@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
@@ -17,17 +16,11 @@ from portal.domain.statuses import ExecutionStatus, OltState
 from portal.extensions import db
 from portal.models import AuditLog, Execution, Olt
 from portal.queries import olts
-from tests.conftest import Databases
 from tests.support import builders, seed
 from tests.support.pages import Visitor, path_of, soup, text_of, title_of
 from tests.support.web import complaints, english, quick, written
 
 LIST = "/olts/?state=up"
-
-
-@pytest.fixture(params=["sqlite", "postgresql"])
-def database_url(request: pytest.FixtureRequest, databases: Databases, tmp_path: Path) -> str:
-    return databases.sqlite(tmp_path) if request.param == "sqlite" else databases.postgresql()
 
 
 @pytest.fixture

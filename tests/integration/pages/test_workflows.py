@@ -3,7 +3,6 @@
 from collections.abc import Iterator
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 
 import pytest
 from bs4 import Tag
@@ -30,17 +29,6 @@ from tests.support.web import complaints, english, form_values, quick, statement
 
 BOARD = "/olts/1/workflow"
 DISCOVERY, RX, DESCRIPTION, SERIAL = 1, 2, 3, 4
-
-
-@pytest.fixture
-def database_url(databases: Databases, tmp_path: Path) -> str:
-    """SQLite; that the same pages work on PostgreSQL is one test of its own."""
-    return databases.sqlite(tmp_path)
-
-
-@pytest.fixture
-def app(app: Flask) -> Flask:
-    return quick(app)
 
 
 @pytest.fixture

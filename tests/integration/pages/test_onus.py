@@ -3,7 +3,6 @@
 from collections.abc import Iterator
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 from typing import Any
 from urllib.parse import urlencode
 
@@ -23,17 +22,6 @@ from tests.support.pages import Visitor, soup, text_of, title_of
 from tests.support.web import english, quick, statements, written
 
 EVIL = '"><img src=x onerror=alert(1)>'
-
-
-@pytest.fixture
-def database_url(databases: Databases, tmp_path: Path) -> str:
-    """SQLite; that the same pages work on PostgreSQL is one test of its own."""
-    return databases.sqlite(tmp_path)
-
-
-@pytest.fixture
-def app(app: Flask) -> Flask:
-    return quick(app)
 
 
 def cast() -> list[dict[str, Any]]:

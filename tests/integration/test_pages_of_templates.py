@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator
 from datetime import UTC, datetime
-from pathlib import Path
 
 import pytest
 from bs4 import Tag
@@ -12,17 +11,11 @@ from sqlalchemy import update
 from portal.domain.statuses import NodeKind
 from portal.extensions import db
 from portal.models import AuditLog, Olt, TemplateNode, Workflow, WorkflowNode, WorkflowTemplate
-from tests.conftest import Databases
 from tests.support import builders, seed
 from tests.support.pages import Visitor, path_of, soup, text_of
 from tests.support.web import english, quick, statements, written
 
 PAGE = "/workflows/templates/"
-
-
-@pytest.fixture(params=["sqlite", "postgresql"])
-def database_url(request: pytest.FixtureRequest, databases: Databases, tmp_path: Path) -> str:
-    return databases.sqlite(tmp_path) if request.param == "sqlite" else databases.postgresql()
 
 
 @pytest.fixture

@@ -1,0 +1,29 @@
+"""Pages on SQLite, with templates compiled once; that each page works on PostgreSQL is one test of test_frame.py."""
+
+from pathlib import Path
+
+import pytest
+from flask import Flask
+
+from tests.conftest import Databases
+from tests.support import seed
+from tests.support.web import quick
+
+
+@pytest.fixture
+def database_url(databases: Databases, tmp_path: Path) -> str:
+    """URL of an empty SQLite database with the schema."""
+    return databases.sqlite(tmp_path)
+
+
+@pytest.fixture
+def app(app: Flask) -> Flask:
+    """The product; its templates are not compiled anew."""
+    return quick(app)
+
+
+@pytest.fixture
+def seeded(app: Flask) -> Flask:
+    """Two OLTs as after a day; pool vm1 of three pollers, one of them busy, with an hour of history."""
+    seed.seed(app, "few")
+    return app
