@@ -13,24 +13,18 @@ import argparse
 import json
 import os
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any
 
-from sqlalchemy import func, insert, select, update
+from sqlalchemy import insert, select, update
 
-from bench import common
+from bench import common, no_op
 from bench.common import Agents, Ground
-from jobs import poller
 from jobs.pool import rehearsal
 from portal import queueing
-from portal.domain.composite import CompositeResult, CompositeWork, StepResult
-from portal.domain.statuses import ExecutionStatus, NodeKind, StepStatus, Trigger
+from portal.domain.statuses import ExecutionStatus, NodeKind
 from portal.extensions import db, transaction
-from portal.models import Execution, Olt, Workflow, WorkflowNode
-from portal.queueing import Ticket
+from portal.models import Execution, Olt, WorkflowNode
 
 POLLERS = 4
 CHAIN = 60  # composites in the one OLT's queue
@@ -38,54 +32,6 @@ QUEUES = (10, 2000)
 QUEUED = 2000  # composites that wait at first, whatever the number of queues
 MEASURED = 500  # of them
 DUE_OLTS, DUE_SECONDS = 20, 40
-TEMPLATE = """
-      - {key: uptime, kind: get, oid: generic.sys_up_time, interval: 5m}
-"""
-
-
-def _table(model: Any) -> Any:
-    return model.__table__
-
-
-def _olts(count: int, nodes: int) -> list[tuple[int, int]]:
-    """`count` further OLTs like the first one, without an agent, each with `nodes` masters; (node id, OLT id)."""
-    with transaction() as session:
-        like = session.scalars(select(Olt).order_by(Olt.id)).first()
-        start = session.scalar(select(func.max(Olt.id))) or 0
-        same = {"brand_id": like.brand_id, "credential_id": like.credential_id, "created_at": like.created_at}
-        ids = range(start + 1, start + 1 + count)
-        session.execute(insert(_table(Olt)), [
-            {"id": n, "name": f"NOOP-{n}", "address": f"10.0.{n // 256}.{n % 256}", "port": 161, **same}
-            for n in ids
-        ])  # fmt: skip
-        session.execute(insert(_table(Workflow)), [{"id": n, "olt_id": n} for n in ids])
-        rows = [
-            {"workflow_id": n, "key": f"k{k}", "name": f"k{k}", "kind": NodeKind.GET, "oid": "generic.sys_up_time",
-             "interval_seconds": 300, "priority": 40}
-            for n in ids for k in range(nodes)
-        ]  # fmt: skip
-        session.execute(insert(_table(WorkflowNode)), rows)
-    query = select(WorkflowNode.id, WorkflowNode.workflow_id).where(WorkflowNode.workflow_id > start)
-    return [(row.id, row.workflow_id) for row in db.session.execute(query)]
-
-
-def _queue(nodes: list[tuple[int, int]], now: datetime) -> None:
-    """One PENDING execution for each (node, OLT), committed and pushed."""
-    with transaction() as session:
-        keys = {row.id: row.device_key for row in session.scalars(select(Olt))}
-        session.execute(insert(_table(Execution)), [
-            {"node_id": node, "olt_id": olt, "node_name": "bench", "device_key": keys[olt], "priority": 40,
-             "scheduled_for": now, "queued_at": now, "trigger": Trigger.SCHEDULE}
-            for node, olt in nodes
-        ])  # fmt: skip
-        waiting = select(Execution).where(Execution.status == ExecutionStatus.PENDING)
-        tickets = [Ticket(e.id, 1, e.olt_id, e.priority, e.scheduled_for, None) for e in session.scalars(waiting)]
-    queueing.push(tickets)
-
-
-def _done() -> int:
-    query = select(func.count()).select_from(Execution).where(Execution.status == ExecutionStatus.SUCCESS)
-    return db.session.scalar(query) or 0
 
 
 # --- release to next start
@@ -94,15 +40,15 @@ def _done() -> int:
 def _release_to_start(place: Ground) -> dict[str, float]:
     olt = db.session.scalars(select(Olt).order_by(Olt.id)).first()
     with transaction() as session:
-        session.execute(insert(_table(WorkflowNode)), [
+        session.execute(insert(no_op.table(WorkflowNode)), [
             {"workflow_id": olt.workflow.id, "key": f"q{k}", "name": f"q{k}", "kind": NodeKind.GET,
              "oid": "generic.sys_up_time", "interval_seconds": 300, "priority": 40}
             for k in range(CHAIN)
         ])  # fmt: skip
     ids = db.session.scalars(select(WorkflowNode.id).where(WorkflowNode.key.like("q%")))
-    _queue([(node, olt.id) for node in ids], datetime.now(UTC))
+    no_op.queue([(node, olt.id) for node in ids], datetime.now(UTC))
     place.running.start("pollers")
-    common.wait_for(lambda: _done() >= CHAIN, 120)
+    common.wait_for(lambda: no_op.done() >= CHAIN, 120)
     place.running.stop("pollers")
     return {}
 
@@ -144,23 +90,6 @@ def _due_to_start(place: Ground) -> list[float]:
 # --- no-op composites
 
 
-def _nothing(work: CompositeWork, *_: object) -> CompositeResult:
-    now = datetime.now(UTC)
-    return CompositeResult(
-        tuple(StepResult(s.node_id, StepStatus.SUCCESS, started_at=now, finished_at=now, pdus=1) for s in work.steps)
-    )
-
-
-@contextmanager
-def _reading_nothing() -> Iterator[None]:
-    """In the pollers that are forked meanwhile."""
-    real, poller.run = poller.run, _nothing  # type: ignore[assignment]
-    try:
-        yield
-    finally:
-        poller.run = real
-
-
 def _cpu_ms(pids: list[int]) -> float:
     """CPU of the processes with the children they have waited for."""
     ticks = 0
@@ -180,16 +109,16 @@ def _redis_ms() -> float:
 
 
 def _no_op(place: Ground, queues: int) -> dict[str, float]:
-    with _reading_nothing():
+    with no_op.reading_nothing():
         pool = place.running.start("pollers")
     common.wait_for(lambda: common.fresh_pollers() == POLLERS, 60)
-    nodes = _olts(queues, QUEUED // queues)
-    before = _done()
-    _queue(nodes, datetime.now(UTC))
-    common.wait_for(lambda: _done() > before + 20, 60, pause=0.01)
-    first, began, cpu, redis = _done(), time.monotonic(), _cpu_ms(_family(pool.pid)), _redis_ms()
-    common.wait_for(lambda: _done() >= first + MEASURED, 120, pause=0.05)
-    count, took = _done() - first, time.monotonic() - began
+    nodes = no_op.olts(queues, QUEUED // queues)
+    before = no_op.done()
+    no_op.queue(nodes, datetime.now(UTC))
+    common.wait_for(lambda: no_op.done() > before + 20, 60, pause=0.01)
+    first, began, cpu, redis = no_op.done(), time.monotonic(), _cpu_ms(_family(pool.pid)), _redis_ms()
+    common.wait_for(lambda: no_op.done() >= first + MEASURED, 120, pause=0.05)
+    count, took = no_op.done() - first, time.monotonic() - began
     figures = {
         "per_second": round(count / took, 1),
         "cpu_ms": round((_cpu_ms(_family(pool.pid)) - cpu) / count, 1),
@@ -211,20 +140,20 @@ def run(*, postgres: bool, unrehearsed: bool) -> dict[str, object]:
         rehearsal.rehearse = lambda: None
     with common.folder() as where:
         settings = {"pollers": POLLERS, "quarantine_seconds": 0}
-        with common.ground(where, Agents(DUE_OLTS, 8, 0), TEMPLATE, postgres=postgres, **settings) as place:
+        with common.ground(where, Agents(DUE_OLTS, 8, 0), no_op.TEMPLATE, postgres=postgres, **settings) as place:
             _release_to_start(place)
             until = time.time()
             delays = _due_to_start(place)
-            no_op = {queues: _no_op(place, queues) for queues in QUEUES}
+            costs = {queues: _no_op(place, queues) for queues in QUEUES}
         gaps = _gaps(where / "requests.log", until)
-    few, many = (no_op[queues] for queues in QUEUES)
+    few, many = (costs[queues] for queues in QUEUES)
     return {
         "database": "postgresql" if postgres else "sqlite",
         "rehearsed": not unrehearsed,
         "release_to_start_ms": {name: round(common.quantile(gaps, share) * 1000) for name, share in _SHARES},
         "due_to_start_s": {name: round(common.quantile(delays, share), 3) for name, share in _SHARES},
         "started": len(delays),
-        "no_op": {f"{queues}_queues": figures for queues, figures in no_op.items()},
+        "no_op": {f"{queues}_queues": figures for queues, figures in costs.items()},
         "cpu_ratio": round((many["cpu_ms"] + many["redis_cpu_ms"]) / (few["cpu_ms"] + few["redis_cpu_ms"]), 2),
     }
 

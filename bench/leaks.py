@@ -18,7 +18,7 @@ from typing import Any
 
 from sqlalchemy import func, select
 
-from bench import common, dispatch
+from bench import common, no_op
 from bench.common import Agents, Ground
 from portal import queueing
 from portal.domain.statuses import ACTIVE
@@ -91,14 +91,14 @@ def _idle(pool: int) -> bool:
 
 
 def _waves(place: Ground, composites: int) -> list[Count]:
-    with dispatch._reading_nothing():
+    with no_op.reading_nothing():
         pool = place.running.start("pollers").pid
     place.running.wait_until(lambda: common.fresh_pollers() == POLLERS, "all pollers", 60)
-    nodes = dispatch._olts(OLTS, NODES)
+    nodes = no_op.olts(OLTS, NODES)
     begin = datetime.now(UTC).replace(microsecond=0)
     counts = []
     for wave in range(-(-composites // WAVE)):
-        dispatch._queue(nodes, begin + timedelta(seconds=wave))  # another slot each time
+        no_op.queue(nodes, begin + timedelta(seconds=wave))  # another slot each time
         if not common.wait_for(lambda: _idle(pool), WAVE * SECONDS_EACH):
             raise RuntimeError(f"wave {wave} did not end:\n{place.running.log_tail('pollers')}")
         counts.append(count((wave + 1) * WAVE, pool))
@@ -130,7 +130,7 @@ def run(composites: int, *, postgres: bool) -> dict[str, object]:
     settings: dict[str, Any] = {"pollers": POLLERS, "quarantine_seconds": 0}
     began = time.monotonic()
     with common.folder() as where:
-        with common.ground(where, Agents(1, 8, 0), dispatch.TEMPLATE, postgres=postgres, **settings) as place:
+        with common.ground(where, Agents(1, 8, 0), no_op.TEMPLATE, postgres=postgres, **settings) as place:
             figures = _figures(_waves(place, composites))
     return {"database": "postgresql" if postgres else "sqlite", **figures, "seconds": round(time.monotonic() - began)}
 

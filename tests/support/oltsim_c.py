@@ -57,7 +57,10 @@ def _started(program: Path, options: list[str], olts: int) -> tuple[subprocess.P
 
 
 def _start(program: Path, options: list[str]) -> subprocess.Popen[str]:
-    process = subprocess.Popen([program, *options], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    kept_to_us = ["setpriv", "--pdeathsig", "KILL", "--"]  # it must not outlive a killed run
+    process = subprocess.Popen(
+        [*kept_to_us, program, *options], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
     assert process.stdout is not None
     if not process.stdout.readline().startswith("ready"):
         _, complaint = process.communicate(timeout=10)
