@@ -367,23 +367,25 @@ def test_a_lease_that_was_lost_while_the_database_kept_us_waiting_starts_nothing
     assert session.scalars(select(ExecutionAttempt)).all() == []
 
 
+def start_beside(session: Session, running: Execution, token: int) -> CompositeWork | None:
+    """What a poller gets that starts another node of the same OLT under `token` meanwhile."""
+    other = make_node(session.get(Olt, running.olt_id), key="other", name="other")  # type: ignore[arg-type]
+    execution_id, _ = run_requests.run_now(other.id, ACTOR, running.scheduled_for)
+    soon = running.scheduled_for + SECOND
+    return executions.start(execution_id, token, "poller-2", soon, soon)
+
+
 def test_a_new_holder_ends_what_a_lost_one_left_running_on_its_olt(session: Session) -> None:
     left = slot_taken(session)
-    other = make_node(session.get(Olt, left.olt_id), key="other", name="other")  # type: ignore[arg-type]
     assert started(left, token=1) is not None
-    execution_id, _ = run_requests.run_now(other.id, ACTOR, left.scheduled_for)
-    soon = left.scheduled_for + SECOND
-    assert executions.start(execution_id, 2, "poller-2", soon, soon) is not None
+    assert start_beside(session, left, token=2) is not None
     assert (fresh(session, left).status, fresh(session, left).losses) == (ExecutionStatus.PENDING, 1)
 
 
 def test_an_older_token_does_not_end_what_a_younger_one_runs(session: Session) -> None:
     running = slot_taken(session)
-    other = make_node(session.get(Olt, running.olt_id), key="other", name="other")  # type: ignore[arg-type]
     assert started(running, token=9) is not None
-    execution_id, _ = run_requests.run_now(other.id, ACTOR, running.scheduled_for)
-    soon = running.scheduled_for + SECOND
-    assert executions.start(execution_id, 8, "poller-2", soon, soon) is None
+    assert start_beside(session, running, token=8) is None
     assert fresh(session, running).status is ExecutionStatus.RUNNING
 
 

@@ -29,8 +29,7 @@ def three(app: Flask) -> Iterator[Flask]:
     quick(app)
     with app.app_context():
         seed.add_users(datetime.now(UTC))
-        for letter in "ABC":
-            builders.make_node(builders.make_olt(f"OLT-{letter}"))
+        builders.make_three()
     yield app
 
 

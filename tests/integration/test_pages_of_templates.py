@@ -24,7 +24,7 @@ def residential(app: Flask) -> Iterator[Flask]:
     quick(app)
     with app.app_context():
         seed.add_users(datetime.now(UTC))
-        nodes = [builders.make_node(builders.make_olt(f"OLT-{letter}")) for letter in "ABC"]
+        nodes = builders.make_three()
         builders.make_node(nodes[0].workflow.olt, "own", name="Own")
         template = WorkflowTemplate(name="Residential", description="for <homes>")
         db.session.add(template)

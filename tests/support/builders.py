@@ -124,6 +124,11 @@ def make_olt(name: str = "OLT-LIMA", now: datetime = NOW, **fields: Any) -> Olt:
     return _get(Olt, olts.create(given | {"credential": credential} | fields, ACTOR, now))
 
 
+def make_three() -> list[WorkflowNode]:
+    """OLT-A (1), OLT-B (2) and OLT-C (3); the discovery of each."""
+    return [make_node(make_olt(f"OLT-{letter}")) for letter in "ABC"]
+
+
 def make_zte(name: str = "OLT-CUSCO", now: datetime = NOW, **fields: Any) -> Olt:
     """A ZTE C320."""
     return make_olt(name, now, **({"brand": "zte", "model": "C320"} | fields))

@@ -15,6 +15,7 @@ from flask import Flask
 from jinja2 import FileSystemBytecodeCache
 from sqlalchemy import event, select, update
 from sqlalchemy.exc import OperationalError
+from sqlalchemy.orm import Session
 from werkzeug.routing import Rule
 from werkzeug.test import TestResponse
 
@@ -622,22 +623,16 @@ def one_waiting(seeded: Flask) -> Flask:
         session.execute(
             update(Execution).where(Execution.status == ExecutionStatus.PENDING).values(status=ExecutionStatus.SUCCESS)
         )
-        node = session.scalars(
-            select(WorkflowNode).where(WorkflowNode.key == "rx", WorkflowNode.workflow_id == 2)
-        ).one()
-        due = datetime.now(UTC) - timedelta(seconds=30)
-        session.add(
-            Execution(
-                node_id=node.id,
-                node_name="Power",
-                olt_id=2,
-                device_key="b",
-                priority=40,
-                scheduled_for=due,
-                queued_at=due,
-            )
-        )
+        queue_on_olt_2(session, "rx", "Power", 40, seconds_ago=30)
     return seeded
+
+
+def queue_on_olt_2(session: Session, key: str, name: str, priority: int, seconds_ago: int) -> None:
+    """One composite of that node waits since then."""
+    of_key = select(WorkflowNode.id).where(WorkflowNode.key == key, WorkflowNode.workflow_id == 2)
+    due = datetime.now(UTC) - timedelta(seconds=seconds_ago)
+    session.add(Execution(node_id=session.scalars(of_key).one(), node_name=name, olt_id=2, device_key="b",
+                          priority=priority, scheduled_for=due, queued_at=due))  # fmt: skip
 
 
 def change(app: Flask, **values: object) -> None:
@@ -674,21 +669,7 @@ def test_a_composite_waits_because_no_poller_runs(one_waiting: Flask) -> None:
 
 def test_a_composite_goes_behind_the_more_urgent_one_of_its_olt(one_waiting: Flask) -> None:
     with written(one_waiting) as session:
-        node = session.scalars(
-            select(WorkflowNode).where(WorkflowNode.key == "discovery", WorkflowNode.workflow_id == 2)
-        ).one()
-        due = datetime.now(UTC) - timedelta(seconds=5)
-        session.add(
-            Execution(
-                node_id=node.id,
-                node_name="Urgent",
-                olt_id=2,
-                device_key="b",
-                priority=90,
-                scheduled_for=due,
-                queued_at=due,
-            )
-        )
+        queue_on_olt_2(session, "discovery", "Urgent", 90, seconds_ago=5)
     text = queue_text(one_waiting)
     assert "Behind Urgent on the same OLT" in text
     assert "Behind Power" not in text

@@ -189,13 +189,19 @@ def filled(app: Flask, now: datetime, seconds: int, every: int = 10) -> None:
         )
 
 
-def test_a_day_of_history_is_thinned_to_200_points_that_keep_mean_and_peak(app: Flask, now: datetime) -> None:
-    filled(app, now, 86_400)
+def thinned_day(app: Flask, now: datetime) -> list[StatsPoint]:
+    """The history of a filled day, which keeps each stretch's peak of what waits."""
     with app.app_context():
         points = pollers.history(now - timedelta(days=1))
     assert 150 <= len(points) <= 200
     assert points[-1].at == now
     assert all(point.waiting == 6 for point in points[1:-1])
+    return points
+
+
+def test_a_day_of_history_is_thinned_to_200_points_that_keep_mean_and_peak(app: Flask, now: datetime) -> None:
+    filled(app, now, 86_400)
+    points = thinned_day(app, now)
     assert sum(point.busy_percent for point in points) / len(points) == pytest.approx(49.5, abs=3)
 
 
@@ -240,11 +246,8 @@ def test_pools_and_a_thinned_history_on_postgresql(settings: Settings, databases
     answer = english(app, "admin").get("/pollers/?span=24h")
     assert (title_of(answer), len(soup(answer).select(".fx-history svg"))) == ("1 of 5 pollers busy", 2)
     filled(app, now, 86_400)
+    thinned_day(app, now)
     with app.app_context():
-        points = pollers.history(now - timedelta(days=1))
-        assert 150 <= len(points) <= 200
-        assert points[-1].at == now
-        assert all(point.waiting == 6 for point in points[1:-1])
         db.session.remove()
         db.engine.dispose()
 
