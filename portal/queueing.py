@@ -27,7 +27,8 @@ REVIVE = "jobs.reviving.revive"
 REAP = "scheduler.reaper.reap"
 RECORD_POLLER_STATS = "scheduler.upkeep.record_poller_stats"
 CLEAN_UP = "scheduler.upkeep.clean_up"
-TASKS = frozenset({RUN_COMPOSITE, RUN_PROBE, REVIVE, REAP, RECORD_POLLER_STATS, CLEAN_UP})
+WIND_BACK = "scheduler.upkeep.wind_back"
+TASKS = frozenset({RUN_COMPOSITE, RUN_PROBE, REVIVE, REAP, RECORD_POLLER_STATS, CLEAN_UP, WIND_BACK})
 
 MAINTENANCE_QUEUE = "maintenance"
 PROBE_QUEUE = "probes"

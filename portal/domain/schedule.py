@@ -1,7 +1,7 @@
 """Rules of time (design §5): when a node runs first, next, and after a change. Pure; `now` is always an argument."""
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from datetime import datetime, timedelta
 
 from portal.domain.statuses import OltState, SkipReason
@@ -12,6 +12,8 @@ DELAYED_AFTER = timedelta(seconds=2)
 MINIMUM_INTERVAL = 30
 # A tick comes each second, on a machine out of breath a few seconds late: what passed longer ago passed unseen.
 UNSEEN_AFTER = timedelta(seconds=5)
+# No rule sets a slot further ahead than an interval and the delay and spread of a first run.
+FURTHEST_AHEAD = FIRST_RUN_DELAY + timedelta(seconds=FIRST_RUN_SPREAD_SECONDS + 30)
 SPREAD_ABOVE = 20  # late composites at once
 SPREAD_OVER = timedelta(seconds=65)  # a little more than the 60 s promised: the first may start late, the last on time
 
@@ -63,6 +65,21 @@ def after_interval_change(now: datetime, old_next: datetime | None, interval_sec
     """Rule 4: at now + the new interval, or at the old time if that is sooner. The result is the new anchor."""
     fresh = whole_second(now) + timedelta(seconds=interval_seconds)
     return min(fresh, old_next) if old_next is not None and old_next > now else fresh
+
+
+def after_set_back(now: datetime, next_run: datetime, interval_seconds: int, taken: Collection[datetime]) -> datetime:
+    """Where a slot goes that a clock which has been set back left too far ahead: to its grid's first slot after `now`.
+
+    `taken`: the node's slots after `now` that were used while the clock was ahead. A slot is used once, so where the
+    grid was used it moves on by the fewest seconds that make it a new one.
+    """
+    ahead = next_run - now - timedelta(microseconds=1)
+    first = next_run - timedelta(seconds=int(ahead.total_seconds()) // interval_seconds * interval_seconds)
+    used = {int(slot.timestamp()) % interval_seconds for slot in taken}
+    shifts = (
+        shift for shift in range(interval_seconds) if int(first.timestamp() + shift) % interval_seconds not in used
+    )
+    return first + timedelta(seconds=next(shifts, 0))
 
 
 def is_delayed(scheduled_for: datetime, started_at: datetime) -> bool:

@@ -110,11 +110,16 @@ class Suspect:
 
 
 def suspects(now: datetime, limit: int) -> list[Suspect]:
-    """Unreachable OLTs in service that are to be asked by `now`, who waits longest first."""
+    """Unreachable OLTs in service that are to be asked by `now`, who waits longest first. One whose time is further
+
+    away than any gap is asked too: the clock was set back since.
+    """
+    too_far = now + reachability.LONGEST_GAP
     query = (
         select(Olt)
         .where(
-            Olt.state == OltState.UNREACHABLE, or_(Olt.probe_at <= now, Olt.probe_at.is_(None)),
+            Olt.state == OltState.UNREACHABLE,
+            or_(Olt.probe_at <= now, Olt.probe_at.is_(None), Olt.probe_at > too_far),
             Olt.enabled.is_(True), Olt.deleted_at.is_(None),
         )
         .options(joinedload(Olt.credential))

@@ -42,7 +42,9 @@ def to_queue(now: datetime) -> list[Ticket]:
     """Tickets of PENDING executions that may run now and should be queued by now; those not looked at longest first."""
     session = db.session()
     may_run = or_(Execution.not_before.is_(None), Execution.not_before <= now)
-    by_now = or_(Execution.queued_at.is_(None), Execution.queued_at <= now - QUEUED_GRACE)
+    # Queued in the future: the clock was set back since.
+    seen = or_(Execution.queued_at <= now - QUEUED_GRACE, Execution.queued_at > now + QUEUED_GRACE)
+    by_now = or_(Execution.queued_at.is_(None), seen)
     order = [Execution.queued_at.nulls_first(), Execution.id]
     tickets = slots.pending_tickets(session, may_run & by_now, order=order, limit=LIMIT)
     session.rollback()

@@ -23,6 +23,18 @@ def test_a_node_created_at_ten_every_ten_minutes_runs_at_10_01_10_11_10_21() -> 
     assert [first, second, schedule.next_on_grid(first, 600, second)] == [at("10:01"), at("10:11"), at("10:21")]
 
 
+def test_a_slot_left_ahead_by_a_clock_comes_back_to_its_grid() -> None:
+    assert schedule.after_set_back(at("10:04"), at("11:21"), 600, ()) == at("10:11")
+    assert schedule.after_set_back(at("10:11"), at("11:21"), 600, ()) == at("10:21")
+
+
+def test_where_the_grid_was_used_it_moves_on_by_the_fewest_seconds_that_make_new_slots() -> None:
+    taken = [at("10:11"), at("10:21"), at("10:31:01")]
+    assert schedule.after_set_back(at("10:04"), at("11:21"), 600, taken) == at("10:11:02")
+    every_second = [at("10:05") + timedelta(seconds=second) for second in range(600)]
+    assert schedule.after_set_back(at("10:04"), at("11:21"), 600, every_second) == at("10:11")
+
+
 def test_first_runs_of_many_olts_are_spread_over_a_minute_and_fixed() -> None:
     firsts = {olt: schedule.first_run(at("10:00"), olt, "rx", many_olts=True) for olt in range(200)}
     assert all(at("10:01") <= first < at("10:02") for first in firsts.values())
