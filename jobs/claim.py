@@ -35,8 +35,12 @@ stop_sign = StopSign()
 _QUARANTINE = """
 local function quarantined(hold, now)
   if hold <= 0 then return false end
-  if redis.call('SETNX', 'facho:epoch', now) == 1 then return true end
-  if now - redis.call('GET', 'facho:epoch') < hold * 1000 then return true end
+  local epoch = tonumber(redis.call('GET', 'facho:epoch'))
+  if not epoch or now < epoch then  -- all is gone, or the clock was set back: leases that have run out lasted longer
+    redis.call('SET', 'facho:epoch', now)
+    return true
+  end
+  if now - epoch < hold * 1000 then return true end
   local uptime = string.match(redis.call('INFO', 'server'), 'uptime_in_seconds:(%d+)')
   return uptime and uptime * 1000 < hold
 end

@@ -26,7 +26,7 @@ log = logging.getLogger(__name__)
 HEARTBEAT_SECONDS = 5.0
 FINISH_PAUSES = (0.2, 1.0, 3.0)  # seconds between tries to write a result
 _DATABASE_AWAY = (OperationalError, InterfaceError)
-PROBE_SECONDS = 30.0  # lease of a connection test: one request, at most 12 s
+PROBE_SECONDS = queueing.LONGEST_LEASE  # a connection test: one request, at most 12 s
 PROBE_PATIENCE = 8.0
 
 

@@ -27,8 +27,7 @@ REVIVE = "jobs.reviving.revive"
 REAP = "scheduler.reaper.reap"
 RECORD_POLLER_STATS = "scheduler.upkeep.record_poller_stats"
 CLEAN_UP = "scheduler.upkeep.clean_up"
-WIND_BACK = "scheduler.upkeep.wind_back"
-TASKS = frozenset({RUN_COMPOSITE, RUN_PROBE, REVIVE, REAP, RECORD_POLLER_STATS, CLEAN_UP, WIND_BACK})
+TASKS = frozenset({RUN_COMPOSITE, RUN_PROBE, REVIVE, REAP, RECORD_POLLER_STATS, CLEAN_UP})
 
 MAINTENANCE_QUEUE = "maintenance"
 PROBE_QUEUE = "probes"
@@ -43,6 +42,7 @@ JOB_PREFIX = "execution-"
 # Order inside an OLT as one number: manual first, then priority, then the older slot.
 _LANE_WEIGHT = 10**15
 _PRIORITY_WEIGHT = 10**11
+LONGEST_LEASE = 30.0  # seconds, of what is not a composite: a connection test, a probe
 _PUSHED_AT_ONCE = 500  # tickets in one script call: Redis serves nobody else meanwhile
 _FAILED_JOB_SECONDS = 3600
 
@@ -251,13 +251,15 @@ return gone
 _MARK_READY = Script(
     LUA,
     """
-local added = 0
-for i = 1, #ARGV, 2 do
-  local olt, site = ARGV[i], ARGV[i + 1]
+local added, longest = 0, tonumber(ARGV[1])
+for i = 2, #ARGV, 2 do
+  local olt, site, lease = ARGV[i], ARGV[i + 1], 'lock:snmp:host:' .. ARGV[i]
+  -- One that would last longer than any was given before Redis' clock was set back; a holder that lives renews it.
+  if redis.call('PTTL', lease) > longest then redis.call('PEXPIRE', lease, longest) end
   local before = site_of(olt)
   if before ~= site then redis.call('ZREM', 'facho:ready:' .. before, olt) end
   if site == '' then redis.call('HDEL', 'facho:site', olt) else redis.call('HSET', 'facho:site', olt, site) end
-  if redis.call('EXISTS', 'lock:snmp:host:' .. olt) == 0 then
+  if redis.call('EXISTS', lease) == 0 then
     local first = redis.call('ZRANGE', 'facho:waiting:' .. olt, 0, 0, 'WITHSCORES')
     if #first > 0 and not redis.call('ZSCORE', 'facho:ready:' .. site, olt) then
       offer(olt, urgency(first[2]))
@@ -331,14 +333,15 @@ def lease_tokens(olt_ids: list[int]) -> dict[int, int]:
     return {olt_id: int(token) for olt_id, token in zip(olt_ids, tokens, strict=True) if token is not None}
 
 
-def mark_ready(olts: list[tuple[int, str]]) -> int:
+def mark_ready(olts: list[tuple[int, str]], lease_seconds: float = LONGEST_LEASE) -> int:
     """Kick: OLTs (id, site) with waiting jobs and no lease go back among the ready ones of their site.
 
-    Returns how many were not there.
+    A lease that would last longer than `lease_seconds` (of composites) is cut. Returns how many were not there.
     """
     if not olts:
         return 0
-    return int(_MARK_READY(connection(), (), (part for pair in olts for part in pair)))
+    longest = int(max(lease_seconds, LONGEST_LEASE) * 1000)
+    return int(_MARK_READY(connection(), (), (longest, *(part for pair in olts for part in pair))))
 
 
 def ask_to_stop(olt_ids: list[int]) -> None:

@@ -27,7 +27,6 @@ JOBS = (
     PeriodicJob(queueing.REAP, 5),
     PeriodicJob(queueing.REVIVE, 5, timeout=30, queue=queueing.PROBE_QUEUE),
     PeriodicJob(queueing.RECORD_POLLER_STATS, 10),
-    PeriodicJob(queueing.WIND_BACK, 60),
     PeriodicJob(queueing.CLEAN_UP, 3600, timeout=600),
 )
 

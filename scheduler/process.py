@@ -21,6 +21,7 @@ from sqlalchemy.exc import OperationalError
 
 from portal import queueing
 from portal.extensions import db
+from portal.services import set_back
 from scheduler import periodic
 from scheduler.tick import tick
 
@@ -36,7 +37,11 @@ RUNNING_SIGN = timedelta(seconds=35)
 
 _LEAD = """
 local holder = redis.call('GET', KEYS[1])
-if holder and holder ~= ARGV[1] then return 0 end
+if holder and holder ~= ARGV[1] then
+  -- Longer than any lease: Redis' clock was set back, and a dead leader would lead for as long.
+  if redis.call('PTTL', KEYS[1]) > tonumber(ARGV[2]) then redis.call('PEXPIRE', KEYS[1], ARGV[2]) end
+  return 0
+end
 redis.call('SET', KEYS[1], ARGV[1], 'PX', ARGV[2])
 return holder and 1 or 2
 """
@@ -50,22 +55,29 @@ class LeaderScheduler(Scheduler):
     job_class = queueing.TaskJob
     queue_class = queueing.TaskQueue
 
-    def __init__(self, connection: Redis, beat: Callable[[str, datetime, str], Any]) -> None:
-        """`beat`: the tick, given the leader's name, the time, and what is wrong with Redis ("" = nothing)."""
+    def __init__(
+        self, connection: Redis, beat: Callable[[str, datetime, str], Any],
+        wind_back: Callable[[datetime], Any] = lambda _now: None,
+    ) -> None:  # fmt: skip
+        """`beat`: the tick, given the leader's name, the time, and what is wrong with Redis ("" = nothing).
+
+        `wind_back`: brings back the slots that a clock which was set back left far ahead.
+        """
         name = f"scheduler-{socket.gethostname()}-{os.getpid()}-{uuid4().hex[:8]}"
         super().__init__(queue_name=queueing.MAINTENANCE_QUEUE, interval=1, connection=connection, name=name)
         self.leading = False
         self._beat = beat
+        self._wind_back = wind_back
         self._stop = False
-        self._reconciled_at = -RECONCILE_SECONDS * 1.0
+        self._reconciled_at = self._wound_at = -RECONCILE_SECONDS * 1.0
         self._wall_ahead = time.time() - time.monotonic()
 
     def acquire_lock(self) -> bool:
         """Take or renew the leader lease. Only its owner renews it: a frozen leader that wakes up finds it taken."""
         answer = self.connection.eval(_LEAD, 1, LEADER_KEY, self.name, LEADER_SECONDS * 1000)
         self._lead(answer > 0)
-        if answer == 2:
-            self._reconciled_at = -RECONCILE_SECONDS * 1.0
+        if answer == 2:  # a new leader, perhaps on another host with another clock
+            self._reconciled_at = self._wound_at = -RECONCILE_SECONDS * 1.0
         return self.leading
 
     def remove_lock(self) -> None:
@@ -119,6 +131,7 @@ class LeaderScheduler(Scheduler):
         self._watch_clock()
         trouble = self._lead_or_stand_by()
         if self.leading:
+            self._look_ahead()
             self._tick(trouble)
         if self.leading and not trouble:
             self._periodic()
@@ -130,7 +143,7 @@ class LeaderScheduler(Scheduler):
         self._wall_ahead = ahead
         if abs(step) > CLOCK_STEP_SECONDS:
             log.warning("event=clock_stepped seconds=%+.0f", step)
-            self._reconciled_at = -RECONCILE_SECONDS * 1.0
+            self._reconciled_at = self._wound_at = -RECONCILE_SECONDS * 1.0
 
     def _lead_or_stand_by(self) -> str:
         """What is wrong with Redis: it is away, or full and refuses; "" when nothing is.
@@ -147,9 +160,18 @@ class LeaderScheduler(Scheduler):
             return trouble
         return ""
 
+    def _look_ahead(self) -> None:
+        """Each minute, and at once after a step of the clock. By this clock: it is the one that slots go by."""
+        if time.monotonic() - self._wound_at >= RECONCILE_SECONDS:
+            self._wound_at = time.monotonic()
+            self._in_database(lambda: self._wind_back(datetime.now(UTC)))
+
     def _tick(self, redis_trouble: str) -> None:
+        self._in_database(lambda: self._beat(self.name, datetime.now(UTC), redis_trouble))
+
+    def _in_database(self, work: Callable[[], Any]) -> None:
         try:
-            self._beat(self.name, datetime.now(UTC), redis_trouble)
+            work()
         except OperationalError as error:  # the database is away, full or read-only: the next second tries again
             log.error("event=tick_failed error=%s", str(error.orig).strip())
         except Exception as error:  # a fault of ours in one tick must not end the clock
@@ -189,7 +211,13 @@ def run() -> None:
         finally:
             db.session.remove()
 
-    LeaderScheduler(_connect(current_app.config["REDIS_URL"]), beat).run()
+    def wind_back(now: datetime) -> None:
+        try:
+            set_back.wind_back(now)
+        finally:
+            db.session.remove()
+
+    LeaderScheduler(_connect(current_app.config["REDIS_URL"]), beat, wind_back).run()
 
 
 def _connect(url: str) -> Redis:

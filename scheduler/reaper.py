@@ -3,6 +3,8 @@
 import logging
 from datetime import UTC, datetime
 
+from flask import current_app
+
 from portal import queueing
 from portal.services import executions, reaping
 
@@ -16,7 +18,7 @@ def reap() -> None:
     pushed = _push_forgotten(now)
     for olt_id, token in reaping.to_stop():
         queueing.ask_to_stop_token(olt_id, token)
-    kicked = queueing.mark_ready(reaping.waiting_olts())
+    kicked = queueing.mark_ready(reaping.active_olts(), float(current_app.config["LEASE_SECONDS"]))
     if lost or pushed or kicked:
         log.info("event=reaped lost=%d pushed=%d kicked=%d", lost, pushed, kicked)
 

@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 
 from flask import current_app
 
-from portal.services import pool, retention, set_back
+from portal.services import pool, retention
 
 log = logging.getLogger(__name__)
 
@@ -13,11 +13,6 @@ log = logging.getLogger(__name__)
 def record_poller_stats() -> None:
     """Entry function: one row of the pool's history (each 10 s)."""
     pool.record_stats(datetime.now(UTC))
-
-
-def wind_back() -> None:
-    """Entry function: clocks that a step of the host's clock left too far ahead (each minute)."""
-    set_back.wind_back(datetime.now(UTC))
 
 
 def clean_up() -> None:

@@ -4,7 +4,7 @@ from datetime import datetime, timedelta
 
 from sqlalchemy import or_, select
 
-from portal.domain.statuses import ExecutionStatus
+from portal.domain.statuses import ACTIVE, ExecutionStatus
 from portal.extensions import db, transaction
 from portal.models import Execution, Olt
 from portal.queueing import Ticket
@@ -58,11 +58,9 @@ def mark_queued(tickets: list[Ticket], now: datetime) -> None:
             slots.mark_queued(session, tickets, now)
 
 
-def waiting_olts() -> list[tuple[int, str]]:
-    """(id, site) of the OLTs with something PENDING."""
-    query = select(Olt.id, Olt.site).where(
-        Olt.id.in_(select(Execution.olt_id).where(Execution.status == ExecutionStatus.PENDING))
-    )
+def active_olts() -> list[tuple[int, str]]:
+    """(id, site) of the OLTs with something PENDING or RUNNING."""
+    query = select(Olt.id, Olt.site).where(Olt.id.in_(select(Execution.olt_id).where(Execution.status.in_(ACTIVE))))
     rows = [(row.id, row.site) for row in db.session.execute(query)]
     db.session.rollback()
     return rows

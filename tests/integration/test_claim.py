@@ -1,5 +1,6 @@
 """The claim scripts against a real Redis: one composite at a time per OLT, whatever happens in between."""
 
+import time
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -84,6 +85,26 @@ def test_nothing_is_claimed_right_after_redis_lost_everything(redis: Redis) -> N
     with pytest.raises(claims.Quarantined):
         claim(redis, "alice", quarantine=60)
     assert claim(redis, "alice", quarantine=0) is not None
+
+
+def test_after_redis_clock_was_set_back_claims_wait_for_the_quarantine_and_not_for_the_hour(redis: Redis) -> None:
+    queueing.push([ticket(1, olt=1)])
+    an_hour_ahead = int((time.time() + 3600) * 1_000_000)
+    redis.set("facho:epoch", an_hour_ahead)
+    with pytest.raises(claims.Quarantined):
+        claim(redis, "alice", quarantine=0.01)
+    assert int(redis.get("facho:epoch") or 0) < an_hour_ahead
+    redis.decr("facho:epoch", 20_000)  # 20 ms pass
+    assert claim(redis, "alice", quarantine=0.01) is not None
+
+
+def test_a_lease_that_redis_clock_would_keep_for_an_hour_is_cut_by_the_kick(redis: Redis) -> None:
+    queueing.push([ticket(1, olt=1)])
+    mine = claim(redis, "alice", ttl=3600)
+    assert mine is not None
+    queueing.mark_ready([(1, "")], lease_seconds=40)
+    assert redis.pttl("lock:snmp:host:1") <= 40_000
+    assert not Lease(redis, mine, ttl=15).is_gone()
 
 
 def test_a_pushed_twice_execution_is_claimed_once(redis: Redis) -> None:

@@ -11,7 +11,7 @@ from portal.domain.statuses import EventType, ExecutionStatus, OltState
 from portal.extensions import db
 from portal.models import CoordinatorLog, Execution, Olt, WorkflowNode
 from portal.services import reachability, reaping, set_back, slots
-from scheduler import due, planner, upkeep
+from scheduler import due, planner
 from scheduler.tick import next_cron
 from tests.support.builders import make_node, make_olt
 
@@ -104,15 +104,6 @@ def test_a_node_that_somebody_is_writing_has_its_turn_a_minute_later(session: Se
         assert set_back.wind_back(now) == 0
         writer.rollback()
     assert set_back.wind_back(now) == 1
-
-
-def test_the_periodic_job_goes_by_the_real_clock(session: Session) -> None:
-    node = make_node(make_olt(), interval="15m")
-    session.execute(update(WorkflowNode).values(next_run_at=datetime(2099, 1, 1, tzinfo=None).astimezone()))
-    session.commit()
-    upkeep.wind_back()
-    moved = next_run(session, node)
-    assert moved is not None and moved.year < 2099
 
 
 def test_a_dead_olt_whose_next_question_lies_too_far_ahead_is_asked_now(session: Session, now: datetime) -> None:

@@ -494,7 +494,7 @@ def test_what_runs_though_it_was_cancelled_or_its_olt_disabled_is_asked_to_stop_
     asked: list[tuple[int, int]] = []
     monkeypatch.setattr(queueing, "ask_to_stop_token", lambda olt, token: asked.append((olt, token)))
     monkeypatch.setattr(queueing, "lease_tokens", lambda olts: dict.fromkeys(olts, 7))
-    monkeypatch.setattr(queueing, "mark_ready", lambda olts: 0)
+    monkeypatch.setattr(queueing, "mark_ready", lambda *_: 0)
     reapers.reap()
     assert sorted(asked) == sorted(reaping.to_stop())
 
@@ -506,7 +506,7 @@ def test_olts_with_work_are_kicked_with_their_site(session: Session, now: dateti
     take(now)
     session.execute(update(Execution).where(Execution.olt_id == 3).values(status=ExecutionStatus.SUCCESS))
     session.commit()
-    assert sorted(reaping.waiting_olts()) == [(1, "lima"), (2, "")]
+    assert sorted(reaping.active_olts()) == [(1, "lima"), (2, "")]
 
 
 def test_when_more_wait_than_one_look_takes_in_the_others_get_their_turn(

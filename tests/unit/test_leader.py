@@ -110,6 +110,23 @@ def test_a_step_of_the_clock_delays_no_tick_and_brings_no_burst(
     assert queued(redis).count(REAP_JOB) == 1
 
 
+def test_slots_ahead_are_looked_at_each_minute_and_at_once_after_a_step_of_the_clock(
+    redis: Any, clock: Clock, beats: Beats
+) -> None:
+    looks: list[float] = []
+    clock.at[20.5] = lambda: clock.step(-3600)
+    run_for(LeaderScheduler(redis, beats, lambda _now: looks.append(clock.passed)), clock, 100)
+    assert [round(look) for look in looks] == [0, 21, 81]
+
+
+def test_a_lease_of_a_leader_that_redis_clock_would_keep_for_an_hour_is_cut_to_its_length(
+    redis: Any, clock: Clock, beats: Beats
+) -> None:
+    redis.set(LEADER_KEY, "a dead one", px=3_600_000)
+    LeaderScheduler(redis, beats).once()
+    assert redis.pttl(LEADER_KEY) <= process.LEADER_SECONDS * 1000
+
+
 def test_periodic_jobs_come_back_within_seconds_after_the_clock_was_set_back(
     redis: Any, clock: Clock, beats: Beats
 ) -> None:
