@@ -6,7 +6,7 @@ import signal
 import subprocess
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -45,6 +45,7 @@ class RedisServer:
     appendonly: bool = False
     binary: str = field(default_factory=redis_binary)
     options: tuple[str, ...] = ()
+    environment: Mapping[str, str] = field(default_factory=dict)  # beyond this process' own
     process: subprocess.Popen[bytes] | None = None
 
     @property
@@ -71,7 +72,9 @@ class RedisServer:
         if self.running:
             raise RedisServerError("this server is running already")
         with (self.directory / "redis.log").open("ab") as log:
-            self.process = subprocess.Popen(self._command(), stdout=log, stderr=log, stdin=subprocess.DEVNULL)
+            self.process = subprocess.Popen(
+                self._command(), stdout=log, stderr=log, stdin=subprocess.DEVNULL, env=os.environ | self.environment
+            )
         self._wait_for_ping()
 
     def _command(self) -> list[str]:
@@ -169,10 +172,12 @@ class RedisServer:
 
 
 @contextmanager
-def redis_server(*, appendonly: bool = False, options: tuple[str, ...] = ()) -> Iterator[RedisServer]:
+def redis_server(
+    *, appendonly: bool = False, options: tuple[str, ...] = (), environment: Mapping[str, str] | None = None
+) -> Iterator[RedisServer]:
     """A running server in a directory of its own; both are gone afterwards, whatever the test did to it."""
     with tempfile.TemporaryDirectory(prefix="facho-redis-", dir="/tmp") as directory:
-        server = RedisServer(Path(directory), appendonly=appendonly, options=options)
+        server = RedisServer(Path(directory), appendonly, options=options, environment=environment or {})
         try:
             server.start()
             yield server

@@ -18,6 +18,7 @@ from flask import has_app_context
 from app import create_app
 from config import load_settings
 from portal.extensions import db
+from tests.support.host_clock import HostClock
 from tests.support.redis_proxy import RedisProxy, redis_proxy
 from tests.support.redis_server import RedisServer, redis_server
 
@@ -90,6 +91,15 @@ def _flask(arguments: list[str], environment: dict[str, str], log: Path) -> None
         app.cli.main(arguments, standalone_mode=False)
 
 
+class Executed(subprocess.Popen[bytes]):
+    """The same command in a process that begins from nothing, because it needs an environment from its first moment."""
+
+    def __init__(self, arguments: Sequence[str], environment: dict[str, str], log: Path) -> None:
+        command = ["setpriv", "--pdeathsig", "KILL", "--", sys.executable, "-m", "flask", "--app", "app", *arguments]
+        with log.open("ab") as end:
+            super().__init__(command, cwd=ROOT, env=environment, stdout=end, stderr=end, process_group=0)
+
+
 @dataclass
 class Stack:
     """Processes by name, with their logs under `folder`."""
@@ -97,7 +107,8 @@ class Stack:
     folder: Path
     redis: RedisServer
     environment: dict[str, str]
-    processes: dict[str, Forked] = field(default_factory=dict)
+    processes: dict[str, Forked | Executed] = field(default_factory=dict)
+    clocks: dict[str, HostClock] = field(default_factory=dict)  # of those processes that have one of their own
     redis_proxy: RedisProxy | None = None  # between the processes and Redis, if asked for
 
     @property
@@ -107,10 +118,15 @@ class Stack:
             raise StackError("this stack has no proxy: make it with proxied=True")
         return self.redis_proxy
 
-    def start(self, name: str, *arguments: str) -> Forked:
+    def start(self, name: str, *arguments: str) -> Forked | Executed:
         """Start `flask …` as process `name`; it dies with this one."""
         _close_connections()
-        process = Forked(arguments or ENTRIES[name], self.environment, self.folder / f"{name}.log")
+        command, log = arguments or ENTRIES[name], self.folder / f"{name}.log"
+        process: Forked | Executed
+        if name in self.clocks:
+            process = Executed(command, self.environment | self.clocks[name].environment, log)
+        else:
+            process = Forked(command, self.environment, log)
         self.processes[name] = process
         return process
 
@@ -175,16 +191,22 @@ def stack(
     *,
     proxied: bool = False,
     redis_options: tuple[str, ...] = (),
+    clocks: Sequence[str] = (),
     **settings: object,
 ) -> Iterator[Stack]:
     """A Redis and an environment; nothing else is started yet. `settings` are those of config.py, in lower case.
 
     `proxied`: the product's processes reach Redis through a proxy that can swallow replies (`Stack.proxy`).
+    `clocks`: processes, or "redis", that see a wall clock of their own (`Stack.clocks`).
     """
+    hosts = {name: HostClock(folder / f"{name}.clock") for name in clocks}
+    for host in hosts.values():
+        host.step(0)
     instance = folder / "instance"
     instance.mkdir(exist_ok=True)
     with ExitStack() as exits:
-        server = exits.enter_context(redis_server(appendonly=True, options=redis_options))
+        redis_clock = hosts["redis"].environment if "redis" in hosts else None
+        server = exits.enter_context(redis_server(appendonly=True, options=redis_options, environment=redis_clock))
         proxy = exits.enter_context(redis_proxy(server.socket_path)) if proxied else None
         environment = os.environ | {
             "INSTANCE": str(instance),
@@ -193,7 +215,7 @@ def stack(
             "PYTHONUNBUFFERED": "1",
             **{name.upper(): str(value) for name, value in settings.items()},
         }
-        running = Stack(folder, server, environment, redis_proxy=proxy)
+        running = Stack(folder, server, environment, clocks=hosts, redis_proxy=proxy)
         exits.callback(_end_all, running)
         yield running
 

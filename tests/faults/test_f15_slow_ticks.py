@@ -1,0 +1,72 @@
+"""F15: a tick that lasts five seconds. Nothing piles up, and the ticks that did not come are counted."""
+
+import re
+import time
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from sqlalchemy import func, select
+
+from bench import common, judges
+from portal import queueing
+from portal.extensions import db
+from portal.models import Execution, WorkflowNode
+from scheduler import periodic, process
+from tests.faults.conftest import Polled
+from tests.support.live import Live
+
+pytestmark = [pytest.mark.integration, pytest.mark.fault, pytest.mark.timeout(180)]
+
+TICK_SECONDS = 5
+INTERVAL = 2
+OLTS = 3
+SLOW_TICKS = 3
+
+
+@pytest.fixture
+def slow_ticks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """In the scheduler that is forked meanwhile."""
+    real = process.tick
+
+    def slowly(leader: str, now: datetime, *, redis_trouble: str = "") -> None:
+        time.sleep(TICK_SECONDS)
+        real(leader, now, redis_trouble=redis_trouble)
+
+    monkeypatch.setattr(process, "tick", slowly)
+
+
+def skipped_ticks(live: Live) -> list[int]:
+    return [int(count) for count in re.findall(r"event=tick_slow .*skipped=(\d+)", live.stack.log("scheduler"))]
+
+
+@pytest.mark.usefixtures("slow_ticks")
+def test_f15_a_tick_of_five_seconds_piles_nothing_up_and_its_missed_beats_are_counted(site: Polled) -> None:
+    with site(olts=OLTS, microseconds=1_000) as live:
+        begin = datetime.now(UTC).replace(microsecond=0) + timedelta(seconds=1)
+        first = common.spread_first_runs(begin, INTERVAL)
+        live.start("scheduler", "maintenance")  # nobody takes anything
+        live.stack.wait_until(lambda: len(skipped_ticks(live)) >= SLOW_TICKS, "slow ticks", 60)
+        assert min(skipped_ticks(live)) >= TICK_SECONDS - 2
+        assert most_waiting() == 1
+        live.start("pollers")
+        until = datetime.now(UTC)
+        common.stop_the_clocks(until)
+        assert common.settle(60)
+        slots = [(row.node_id or 0, row.scheduled_for) for row in live.executions()]
+        found = judges.account(first, INTERVAL, until, slots, common.skips())
+        assert (found.lost, found.doubled, found.off_grid) == (0, 0, 0)
+        assert found.ran >= OLTS and found.skipped > found.ran, "of several slots in one tick the latest runs"
+
+
+def most_waiting() -> int:
+    """The most that waits of one node, in the database and in its OLT's queue; no periodic job waits twice."""
+    db.session.rollback()
+    counts = select(func.count()).select_from(Execution).group_by(Execution.node_id)
+    redis = queueing.connection()
+    jobs = redis.lrange(f"rq:queue:{queueing.MAINTENANCE_QUEUE}", 0, -1)
+    assert len(jobs) == len(set(jobs)) <= len(periodic.JOBS)
+    olts = db.session.scalars(select(Execution.olt_id).distinct())
+    queued = [redis.zcard(f"{queueing.WAITING_PREFIX}{olt}") for olt in olts]
+    nodes = db.session.scalar(select(func.count()).select_from(WorkflowNode))
+    assert len(queued) == nodes == OLTS
+    return max(*queued, *db.session.scalars(counts))

@@ -1,0 +1,89 @@
+"""F16: the clock of one host is set (of the scheduler's, the pollers' or Redis'), and set right again.
+
+Both changes of summer time are no steps: every process counts in UTC. What a cron line makes of them is in
+tests/integration/test_ticks.py.
+"""
+
+import time
+from collections import Counter
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from bench import common, judges, stale_writes
+from portal.domain.statuses import ExecutionStatus
+from portal.extensions import db
+from portal.models import SchedulerState
+from tests.faults.conftest import Polled
+from tests.support.live import LOG, Live
+
+pytestmark = [pytest.mark.integration, pytest.mark.fault, pytest.mark.timeout(240)]
+
+OLTS = 3
+INTERVAL = 4
+TICKS = 3
+TICK_SECONDS = 2.0
+SUCCESS = ExecutionStatus.SUCCESS
+
+SQLITE = [("sqlite", seconds) for seconds in (-1, -30, -3600, 3600)]
+CASES = [*SQLITE, ("postgresql", -3600), ("postgresql", 3600)]
+
+
+@pytest.mark.parametrize(("database_url", "seconds"), CASES, indirect=["database_url"])
+@pytest.mark.parametrize("host", ["scheduler", "pollers", "redis"])
+def test_f16_a_step_of_a_hosts_clock_stops_no_tick_brings_no_burst_and_ends_nothing_for_long(
+    site: Polled, tmp_path: Path, host: str, seconds: int
+) -> None:
+    with site(olts=OLTS, microseconds=30_000, clocks=(host,), quarantine_seconds=1) as live:
+        stale_writes.install(db.session())
+        stale_writes.prove(db.session())
+        began = time.monotonic()
+        common.spread_first_runs(datetime.now(UTC).replace(microsecond=0) + timedelta(seconds=4), INTERVAL)
+        live.start()
+        live.wait_for(SUCCESS, count=OLTS)
+        clock = live.stack.clocks[host]
+        for step in (seconds, 0):
+            clock.step(step)
+            live.stack.wait_until(lambda ahead=step: abs(seen_ahead(live, host) - ahead) < 0.9, "the step to be seen")
+            goes_on(live, abs(seconds))
+        common.stop_the_clocks(datetime.now(UTC) + timedelta(seconds=INTERVAL))
+        assert common.settle(30)
+        runs = Counter(row.node_id for row in live.executions())
+        slots = (time.monotonic() - began) / INTERVAL
+        assert max(runs.values()) <= slots + 3, "a burst"
+        assert stale_writes.counts(db.session()) == {}
+    met = judges.overlaps(judges.requests(tmp_path / LOG), complete=17)
+    assert met <= (OLTS if host == "redis" else 0)
+
+
+def seen_ahead(live: Live, host: str) -> float:
+    """Seconds by which that host's clock is ahead, by the last thing it stamped."""
+    now = datetime.now(UTC).timestamp()
+    if host == "redis":
+        with live.stack.redis.client() as client:
+            seconds, micros = client.time()
+        return float(seconds + micros / 1e6 - now)
+    stamped = last_tick() if host == "scheduler" else live.attempts()[-1].started_at
+    return stamped.timestamp() - now if stamped else 0.0
+
+
+def goes_on(live: Live, away: int) -> None:
+    """Ticks come on time, and every OLT is read again: at most so many seconds later as a small step took."""
+    for _ in range(TICKS):
+        before = last_tick()
+        live.stack.wait_until(lambda seen=before: last_tick() != seen, "a tick", TICK_SECONDS)
+    patience = 15 + (away if away < 60 else 0)
+    done = Counter(row.olt_id for row in live.executions() if row.status is SUCCESS)
+    live.stack.wait_until(lambda: all_read_since(live, done), "all OLTs read again", patience)
+
+
+def last_tick() -> datetime | None:
+    db.session.rollback()
+    state = db.session.get(SchedulerState, 1, populate_existing=True)
+    return state.last_tick_at if state is not None else None
+
+
+def all_read_since(live: Live, done: Counter[int]) -> bool:
+    now_done = Counter(row.olt_id for row in live.executions() if row.status is SUCCESS)
+    return all(now_done[olt] > count for olt, count in done.items())
