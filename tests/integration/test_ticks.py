@@ -297,6 +297,16 @@ def test_a_retry_is_pushed_on_its_second(session: Session, now: datetime) -> Non
     assert not slots.anything_ripe(session, again + SECOND) and slots.queue_ripe(again + SECOND) == []
 
 
+def test_a_tick_pushes_what_has_waited_for_its_second(
+    session: Session, now: datetime, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _, execution = waiting_for_its_retry(session, now)
+    pushed: list[Ticket] = []
+    monkeypatch.setattr(queueing, "push", pushed.extend)
+    ticks.tick("leader", now + 2 * MINUTE)
+    assert [(ticket.execution_id, ticket.attempt) for ticket in pushed] == [(execution.id, 2)]
+
+
 # Two ticks, and ticks that fail
 
 

@@ -1,5 +1,6 @@
 """What a tick decides of each due master: run, run late, or skip with a cause."""
 
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -132,6 +133,14 @@ def test_what_came_on_time_is_never_spread() -> None:
     new = plan([*many(30), *on_time], TEN + timedelta(minutes=2, seconds=5), hourly).new
     assert {taken.master.node_id for taken in new if taken.not_before is not None} < set(range(1, 31))
     assert len(new) == 530
+
+
+def test_a_late_node_that_gets_no_turn_ends_its_retry_all_the_same() -> None:
+    waits = {"active_id": 5, "active_waits_to_retry": True}
+    late = [replace(one, **waits) for one in many(30, interval=30)]  # type: ignore[arg-type]
+    result = plan([*late, *many(30, first=100)], TEN + timedelta(seconds=10), hourly)
+    turned_down = {skip.supersedes for skip in result.skipped if skip.master.interval_seconds == 30}
+    assert turned_down == {5}
 
 
 def test_a_late_node_whose_turn_comes_after_its_next_slot_is_skipped_with_the_cause() -> None:

@@ -74,6 +74,11 @@ def test_a_shorter_interval_brings_the_next_run_forward() -> None:
     assert schedule.after_interval_change(at("10:00"), at("10:50"), 300) == at("10:05")
 
 
+def test_a_changed_interval_does_not_call_back_a_slot_that_has_passed() -> None:
+    assert schedule.after_interval_change(at("10:00"), at("09:58"), 300) == at("10:05")
+    assert schedule.after_interval_change(at("10:00"), None, 300) == at("10:05")
+
+
 def test_a_slot_missed_by_less_than_half_its_interval_is_still_worth_running() -> None:
     assert schedule.still_worth_running(at("10:00"), 600, at("10:04:59"))
     assert not schedule.still_worth_running(at("10:00"), 600, at("10:05"))
