@@ -106,6 +106,15 @@ def test_a_lease_that_redis_clock_would_keep_for_an_hour_is_cut_by_the_kick(redi
     assert not Lease(redis, mine, ttl=15).is_gone()
 
 
+def test_tokens_rise_also_under_a_clock_that_was_set_back(redis: Redis) -> None:
+    queueing.push([ticket(1, olt=1)])
+    redis.set("facho:token", 9_000_000_000_000_000)  # in the year 2255
+    mine = claim(redis, "alice")
+    assert mine is not None and mine.token == 9_000_000_000_000_001
+    held = claims.hold(redis, 2, "a connection test", 15, 0)
+    assert held is not None and held.token == mine.token + 1
+
+
 def test_a_pushed_twice_execution_is_claimed_once(redis: Redis) -> None:
     queueing.push([ticket(1, olt=1)])
     queueing.push([ticket(1, olt=1)])

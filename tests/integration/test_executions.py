@@ -17,7 +17,7 @@ from portal.domain.slots import DueMaster, Plan
 from portal.domain.statuses import AttemptStatus, ErrorKind, ExecutionStatus, OltState, StepStatus, Trigger
 from portal.extensions import db
 from portal.models import CoordinatorLog, Execution, ExecutionAttempt, ExecutionStep, Olt, WorkflowNode
-from portal.services import executions, olts, run_requests, slots, work, workflows
+from portal.services import executions, life, olts, run_requests, slots, work, workflows
 from portal.services.executions import StaleToken
 from scheduler import due, planner
 from scheduler.tick import next_cron
@@ -122,6 +122,14 @@ def test_a_stale_token_writes_nothing(session: Session) -> None:
         executions.finish(execution.id, 1, outcome(work, StepStatus.SUCCESS), execution.scheduled_for + 2 * SECOND)
     assert fresh(session, execution).status is ExecutionStatus.RUNNING
     assert session.scalars(select(ExecutionStep)).all() == []
+
+
+def test_an_end_is_never_written_over(session: Session) -> None:
+    execution = slot_taken(session)
+    life.end(session, execution, ExecutionStatus.INTERRUPTED, execution.scheduled_for)
+    with pytest.raises(StaleToken):
+        life.end(session, execution, ExecutionStatus.SUCCESS, execution.scheduled_for)
+    assert execution.status is ExecutionStatus.INTERRUPTED
 
 
 def test_a_lost_worker_interrupts_the_try_and_the_execution_waits_again(session: Session) -> None:

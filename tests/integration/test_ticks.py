@@ -509,6 +509,22 @@ def test_what_runs_though_it_was_cancelled_or_its_olt_disabled_is_asked_to_stop_
     assert sorted(asked) == sorted(reaping.to_stop())
 
 
+def test_what_runs_under_a_token_that_its_olt_no_longer_knows_is_lost(
+    session: Session, now: datetime, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    held, free, taken_over = (running(session, now, olt_id=make_olt(f"OLT-{n}").id) for n in range(3))
+    tokens = {held.olt_id: 7, taken_over.olt_id: 8}
+    monkeypatch.setattr(queueing, "lease_tokens", lambda _olts: tokens)
+    monkeypatch.setattr(queueing, "mark_ready", lambda *_: 0)
+    monkeypatch.setattr(queueing, "unknown", lambda _tickets: [])
+    monkeypatch.setattr(queueing, "push", lambda _tickets: 0)
+    reapers.reap()
+    assert [one.status for one in found(session)] == [
+        ExecutionStatus.RUNNING, ExecutionStatus.PENDING, ExecutionStatus.PENDING
+    ]  # fmt: skip
+    assert (free.losses, taken_over.losses) == (1, 1)
+
+
 def test_olts_with_work_are_kicked_with_their_site(session: Session, now: datetime) -> None:
     for name, site in (("A", "lima"), ("B", ""), ("C", "cusco")):
         make_node(make_olt(name, site=site))
