@@ -31,20 +31,21 @@ def olts(count: int, nodes: int) -> list[tuple[int, int]]:
         like = session.scalars(select(Olt).order_by(Olt.id)).first()
         start = session.scalar(select(func.max(Olt.id))) or 0
         same = {"brand_id": like.brand_id, "credential_id": like.credential_id, "created_at": like.created_at}
-        ids = range(start + 1, start + 1 + count)
+        # Ids are the database's own: with given ones a PostgreSQL sequence would stay behind.
         session.execute(insert(table(Olt)), [
-            {"id": n, "name": f"NOOP-{n}", "address": f"10.0.{n // 256}.{n % 256}", "port": 161, **same}
-            for n in ids
+            {"name": f"NOOP-{n}", "address": f"10.0.{n // 256}.{n % 256}", "port": 161, **same}
+            for n in range(start + 1, start + 1 + count)
         ])  # fmt: skip
-        session.execute(insert(table(Workflow)), [{"id": n, "olt_id": n} for n in ids])
-        rows = [
-            {"workflow_id": n, "key": f"k{k}", "name": f"k{k}", "kind": NodeKind.GET, "oid": "generic.sys_up_time",
-             "interval_seconds": 300, "priority": 40}
-            for n in ids for k in range(nodes)
-        ]  # fmt: skip
-        session.execute(insert(table(WorkflowNode)), rows)
-    query = select(WorkflowNode.id, WorkflowNode.workflow_id).where(WorkflowNode.workflow_id > start)
-    return [(row.id, row.workflow_id) for row in db.session.execute(query)]
+        ids = list(session.scalars(select(Olt.id).where(Olt.id > start)))
+        session.execute(insert(table(Workflow)), [{"olt_id": olt} for olt in ids])
+        workflows = session.scalars(select(Workflow.id).where(Workflow.olt_id.in_(ids))).all()
+        session.execute(insert(table(WorkflowNode)), [
+            {"workflow_id": workflow, "key": f"k{k}", "name": f"k{k}", "kind": NodeKind.GET,
+             "oid": "generic.sys_up_time", "interval_seconds": 300, "priority": 40}
+            for workflow in workflows for k in range(nodes)
+        ])  # fmt: skip
+    query = select(WorkflowNode.id, Workflow.olt_id).join(Workflow).where(Workflow.olt_id > start)
+    return [(row.id, row.olt_id) for row in db.session.execute(query)]
 
 
 def queue(nodes: list[tuple[int, int]], now: datetime) -> None:
