@@ -200,8 +200,6 @@ def stack(
     `clocks`: processes, or "redis", that see a wall clock of their own (`Stack.clocks`).
     """
     hosts = {name: HostClock(folder / f"{name}.clock") for name in clocks}
-    for host in hosts.values():
-        host.step(0)
     instance = folder / "instance"
     instance.mkdir(exist_ok=True)
     with ExitStack() as exits:
