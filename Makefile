@@ -24,13 +24,14 @@ test: ## Install what tests need and run all of them (ARGS="-k name": some)
 	ops/setup --dev
 ifeq ($(ARGS),)
 	$(PY) -m pytest -n 2 --dist worksteal tests/unit tests/integration
+	$(PY) -m pytest tests/faults
 	$(PY) -m pytest tests/e2e
 else
 	$(PY) -m pytest $(ARGS)
 endif
 
 .PHONY: faults
-faults: ## The fault tests F2 to F30, by themselves: they judge by the clock and want a quiet machine
+faults: ## Only the fault tests F2 to F30: they judge by the clock, so one after the other
 	ops/setup --dev
 	$(PY) -m pytest tests/faults
 

@@ -21,7 +21,7 @@ from tests.support.live import LOG, Live
 pytestmark = [pytest.mark.integration, pytest.mark.fault, pytest.mark.timeout(240)]
 
 OLTS = 3
-INTERVAL = 4
+INTERVAL = 2
 TICKS = 3
 TICK_SECONDS = 2.0
 SUCCESS = ExecutionStatus.SUCCESS
@@ -35,11 +35,11 @@ CASES = [*SQLITE, ("postgresql", -3600), ("postgresql", 3600)]
 def test_f16_a_step_of_a_hosts_clock_stops_no_tick_brings_no_burst_and_ends_nothing_for_long(
     site: Polled, tmp_path: Path, host: str, seconds: int
 ) -> None:
-    with site(olts=OLTS, microseconds=30_000, clocks=(host,), quarantine_seconds=1) as live:
+    with site(olts=OLTS, microseconds=15_000, clocks=(host,), quarantine_seconds=1) as live:
         stale_writes.install(db.session())
         stale_writes.prove(db.session())
         began = time.monotonic()
-        common.spread_first_runs(datetime.now(UTC).replace(microsecond=0) + timedelta(seconds=4), INTERVAL)
+        common.spread_first_runs(datetime.now(UTC).replace(microsecond=0) + timedelta(seconds=3), INTERVAL)
         live.start()
         live.wait_for(SUCCESS, count=OLTS)
         clock = live.stack.clocks[host]

@@ -110,9 +110,10 @@ def all_read(live: Live, to_do: list[int]) -> bool:
     if GOOD not in active:
         run_requests.run_now(GOOD, ACTOR, datetime.now(UTC))
     rogues = len([olt for olt in active if olt != GOOD])
+    done = not to_do and not rogues
     for _ in range(min(len(to_do), AT_ONCE - rogues)):
         run_requests.run_now(to_do.pop(0), ACTOR, datetime.now(UTC))
-    return not to_do and not rogues
+    return done
 
 
 def what_came_of(master: int) -> Ended:
