@@ -179,7 +179,9 @@ class LeaderScheduler(Scheduler):
 
     def _periodic(self) -> None:
         try:
-            if time.monotonic() - self._reconciled_at >= RECONCILE_SECONDS:
+            # Redis may have lost the schedule and kept the lease (a restart with the end of its file cut off).
+            lost = self.connection.zcard(self.scheduled_jobs_key) < len(periodic.JOBS)
+            if lost or time.monotonic() - self._reconciled_at >= RECONCILE_SECONDS:
                 mended = periodic.reconcile(self)
                 self._reconciled_at = time.monotonic()
                 log.debug("event=reconciled mended=%d", mended)

@@ -26,12 +26,14 @@ TICKS = 3
 TICK_SECONDS = 2.0
 SUCCESS = ExecutionStatus.SUCCESS
 
-SQLITE = [("sqlite", seconds) for seconds in (-1, -30, -3600, 3600)]
-CASES = [*SQLITE, ("postgresql", -3600), ("postgresql", 3600)]
+CASES = [
+    *(("sqlite", host, seconds) for host in ("scheduler", "pollers", "redis") for seconds in (-30, -3600, 3600)),
+    ("sqlite", "scheduler", -1),
+    *(("postgresql", "scheduler", seconds) for seconds in (-3600, 3600)),
+]
 
 
-@pytest.mark.parametrize(("database_url", "seconds"), CASES, indirect=["database_url"])
-@pytest.mark.parametrize("host", ["scheduler", "pollers", "redis"])
+@pytest.mark.parametrize(("database_url", "host", "seconds"), CASES, indirect=["database_url"])
 def test_f16_a_step_of_a_hosts_clock_stops_no_tick_brings_no_burst_and_ends_nothing_for_long(
     site: Polled, tmp_path: Path, host: str, seconds: int
 ) -> None:

@@ -110,6 +110,17 @@ def test_a_step_of_the_clock_delays_no_tick_and_brings_no_burst(
     assert queued(redis).count(REAP_JOB) == 1
 
 
+def test_a_schedule_that_redis_lost_while_the_leader_kept_its_lease_comes_back_within_seconds(
+    redis: Any, clock: Clock, beats: Beats
+) -> None:
+    def lose() -> None:
+        redis.delete("rq:scheduler:scheduled_jobs", f"rq:job:{REAP_JOB}", "rq:queue:maintenance")
+
+    clock.at[20.5] = lose
+    run_for(LeaderScheduler(redis, beats), clock, 28)
+    assert REAP_JOB in queued(redis)
+
+
 def test_slots_ahead_are_looked_at_each_minute_and_at_once_after_a_step_of_the_clock(
     redis: Any, clock: Clock, beats: Beats
 ) -> None:
