@@ -12,7 +12,6 @@ from typing import Any
 
 import pytest
 from flask import Flask
-from jinja2 import FileSystemBytecodeCache
 from sqlalchemy import event, select, update
 from sqlalchemy.exc import OperationalError
 from sqlalchemy.orm import Session
@@ -28,6 +27,7 @@ from portal.web import access
 from tests.conftest import FERNET_KEY, Databases
 from tests.support import seed
 from tests.support.pages import Visitor, path_of, soup, text_of, title_of
+from tests.support.web import quick
 
 UNSAFE = {"POST", "PUT", "PATCH", "DELETE"}
 SAMPLES: dict[str, object] = {
@@ -351,13 +351,10 @@ def pages(app: Flask) -> list[str]:
 
 
 @pytest.fixture(scope="module")
-def tour(
-    databases: Databases, tmp_path_factory: pytest.TempPathFactory, compiled: FileSystemBytecodeCache
-) -> dict[str, TestResponse]:
+def tour(databases: Databases, tmp_path_factory: pytest.TempPathFactory) -> dict[str, TestResponse]:
     """Every page once, as the administrator sees it."""
     folder = tmp_path_factory.mktemp("tour")
-    app = create_app(settings_for(databases.sqlite(folder), folder))
-    app.jinja_env.bytecode_cache = compiled
+    app = quick(create_app(settings_for(databases.sqlite(folder), folder)))
     seed.seed(app, "few")
     person = visitor(app, "admin")
     return {path: person.get(path) for path in [*pages(app), "/nowhere", "/logout"]}
