@@ -1,6 +1,8 @@
 """Triggers in a bench's database that note each write of somebody who had nothing to say any more. Nothing else."""
 
 from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
@@ -52,12 +54,32 @@ WATCHES = (
 
 def install(session: Session) -> None:
     """Make the table and the triggers, and commit them."""
-    postgres = session.get_bind().dialect.name == "postgresql"
+    postgres = _is_postgres(session)
     session.execute(text(f"CREATE TABLE {TABLE} (what VARCHAR(40), row_id BIGINT, noted VARCHAR(40))"))
     for watch in WATCHES:
         for statement in _postgres(watch) if postgres else _sqlite(watch):
             session.execute(text(statement))
     session.commit()
+
+
+@contextmanager
+def installed(session: Session) -> Iterator[None]:
+    """Installed and proven meanwhile: for a database that others use afterwards."""
+    install(session)
+    try:
+        prove(session)
+        yield
+    finally:
+        session.rollback()
+        for watch in WATCHES:
+            drop = f"DROP FUNCTION bench_{watch.what} CASCADE"  # with its trigger
+            session.execute(text(drop if _is_postgres(session) else f"DROP TRIGGER bench_{watch.what}"))
+        session.execute(text(f"DROP TABLE {TABLE}"))
+        session.commit()
+
+
+def _is_postgres(session: Session) -> bool:
+    return session.get_bind().dialect.name == "postgresql"
 
 
 def _note(watch: _Watch) -> str:

@@ -37,9 +37,8 @@ CASES = [
 def test_f16_a_step_of_a_hosts_clock_stops_no_tick_brings_no_burst_and_ends_nothing_for_long(
     site: Polled, tmp_path: Path, host: str, seconds: int
 ) -> None:
-    with site(olts=OLTS, microseconds=15_000, clocks=(host,), quarantine_seconds=1) as live:
-        stale_writes.install(db.session())
-        stale_writes.prove(db.session())
+    settings = {"microseconds": 15_000, "quarantine_seconds": 1}
+    with site(olts=OLTS, clocks=(host,), **settings) as live, stale_writes.installed(db.session()):
         began = time.monotonic()
         common.spread_first_runs(datetime.now(UTC).replace(microsecond=0) + timedelta(seconds=3), INTERVAL)
         live.start()
