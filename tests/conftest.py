@@ -106,19 +106,24 @@ def database_url(request: pytest.FixtureRequest, databases: Databases, tmp_path:
     return databases.sqlite(tmp_path) if request.param == "sqlite" else databases.postgresql()
 
 
-@pytest.fixture
-def settings(database_url: str, tmp_path: Path) -> Settings:
-    """Settings of a test: nothing outside tmp_path, a Redis that is not there."""
-    instance = tmp_path / "instance"
-    instance.mkdir()
+def settings_for(database_url: str, instance: Path) -> Settings:
+    """Settings of a test: nothing outside of `instance`, a Redis that is not there."""
     return Settings(
         database_url=database_url,
-        redis_url=f"unix://{tmp_path}/no-redis.sock?db=0",
+        redis_url=f"unix://{instance}/no-redis.sock?db=0",
         secret_key="a secret key for tests",
         fernet_keys=(FERNET_KEY,),
         timezone="America/Lima",
         instance=instance,
     )
+
+
+@pytest.fixture
+def settings(database_url: str, tmp_path: Path) -> Settings:
+    """Settings whose instance is a folder of the test's own."""
+    instance = tmp_path / "instance"
+    instance.mkdir()
+    return settings_for(database_url, instance)
 
 
 @pytest.fixture

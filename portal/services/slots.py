@@ -98,7 +98,8 @@ def _supersede(session: Session, plan: Plan, now: datetime) -> Plan:
         ended.add(old.id)
     session.flush()
     # In a transaction of its own: it locks OLTs, and whoever pauses one has that lock before those of its executions.
-    after_commit(session, lambda: reachability.note_superseded(ended, now))
+    if ended:
+        after_commit(session, lambda: reachability.note_superseded(ended, now))
     return _stay(plan, [new for new in plan.new if new.supersedes is not None and new.supersedes not in ended])
 
 

@@ -22,15 +22,9 @@ from portal.services.executions import StaleToken
 from scheduler import due, planner
 from scheduler.tick import next_cron
 from tests.support.builders import ACTOR, make_chained, make_node, make_olt
+from tests.support.ticking import tick
 
 SECOND = timedelta(seconds=1)
-
-
-def tick(now: datetime) -> Plan:
-    def decide(masters: list[DueMaster]) -> Plan:
-        return planner.plan(masters, now, next_cron)
-
-    return slots.take(lambda session: due.select_due(session, now), decide, now)[0]
 
 
 def slot_taken(session: Session, **node: object) -> Execution:

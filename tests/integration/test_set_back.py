@@ -6,28 +6,26 @@ import pytest
 from sqlalchemy import select, text, update
 from sqlalchemy.orm import Session
 
-from portal.domain.slots import DueMaster, Plan
 from portal.domain.statuses import EventType, ExecutionStatus, OltState
 from portal.extensions import db
 from portal.models import CoordinatorLog, Execution, Olt, WorkflowNode
-from portal.services import reachability, reaping, set_back, slots
-from scheduler import due, planner
-from scheduler.tick import next_cron
+from portal.services import reachability, reaping, set_back
 from tests.support.builders import make_node, make_olt
+from tests.support.ticking import tick
 
 SECOND, MINUTE, HOUR = timedelta(seconds=1), timedelta(minutes=1), timedelta(hours=1)
-
-
-def tick(now: datetime) -> Plan:
-    def decide(masters: list[DueMaster]) -> Plan:
-        return planner.plan(masters, now, next_cron)
-
-    return slots.take(lambda session: due.select_due(session, now), decide, now)[0]
 
 
 def end_all(session: Session) -> None:
     session.execute(update(Execution).values(status=ExecutionStatus.SUCCESS))
     session.commit()
+
+
+def every_quarter() -> tuple[WorkflowNode, datetime]:
+    """A node that runs each 15 minutes, and its first slot."""
+    node = make_node(make_olt(), interval="15m")
+    assert node.next_run_at is not None
+    return node, node.next_run_at
 
 
 def next_run(session: Session, node: WorkflowNode) -> datetime | None:
@@ -39,9 +37,7 @@ def next_run(session: Session, node: WorkflowNode) -> datetime | None:
 def test_after_a_clock_that_was_an_hour_ahead_for_a_moment_a_node_goes_on_at_its_interval(
     session: Session, now: datetime
 ) -> None:
-    node = make_node(make_olt(), interval="15m")
-    first = node.next_run_at
-    assert first is not None
+    node, first = every_quarter()
     tick(first)
     end_all(session)
     tick(first + 3 * MINUTE + HOUR)
@@ -57,9 +53,7 @@ def test_after_a_clock_that_was_an_hour_ahead_for_a_moment_a_node_goes_on_at_its
 def test_after_an_hour_that_comes_twice_a_node_runs_in_it_again_on_seconds_of_its_own(
     session: Session, now: datetime
 ) -> None:
-    node = make_node(make_olt(), interval="15m")
-    first = node.next_run_at
-    assert first is not None
+    node, first = every_quarter()
     for number in range(5):
         tick(first + number * 15 * MINUTE)
         end_all(session)

@@ -4,11 +4,9 @@ import logging
 import re
 import shutil
 from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any
 
 import pytest
 from flask import Flask
@@ -21,13 +19,13 @@ from werkzeug.test import TestResponse
 from app import create_app
 from config import Settings
 from portal.domain.statuses import ExecutionStatus, OltState, Role, Trigger
-from portal.extensions import db, limiter, transaction
+from portal.extensions import db, limiter
 from portal.models import AuditLog, Execution, Olt, Poller, SchedulerState, User, WorkflowNode
 from portal.web import access
-from tests.conftest import FERNET_KEY, Databases
+from tests.conftest import Databases, settings_for
 from tests.support import seed
 from tests.support.pages import Visitor, path_of, soup, text_of, title_of
-from tests.support.web import quick
+from tests.support.web import quick, written
 
 UNSAFE = {"POST", "PUT", "PATCH", "DELETE"}
 SAMPLES: dict[str, object] = {
@@ -78,17 +76,6 @@ FOREIGN = (
     "//evil.example@localhost",
     "",
 )
-
-
-def settings_for(database_url: str, folder: Path) -> Settings:
-    return Settings(
-        database_url=database_url,
-        redis_url=f"unix://{folder}/no-redis.sock?db=0",
-        secret_key="a secret key for tests",
-        fernet_keys=(FERNET_KEY,),
-        timezone="America/Lima",
-        instance=folder,
-    )
 
 
 @pytest.fixture(autouse=True)
@@ -161,12 +148,6 @@ def rules(app: Flask, *methods: str) -> list[Rule]:
         for rule in app.url_map.iter_rules()
         if set(methods) & (rule.methods or set()) and rule.endpoint != "static" and not rule.endpoint.startswith("api.")
     ]
-
-
-@contextmanager
-def written(app: Flask) -> Iterator[Any]:
-    with app.app_context(), transaction() as session:
-        yield session
 
 
 # ------------------------------------------------------------------------------------------------------------- access

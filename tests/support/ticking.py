@@ -1,0 +1,17 @@
+"""A tick's decision without its push and without the scheduler's process."""
+
+from datetime import datetime
+
+from portal.domain.slots import DueMaster, Plan
+from portal.services import slots
+from scheduler import due, planner
+from scheduler.tick import next_cron
+
+
+def tick(now: datetime) -> Plan:
+    """Take every slot that is due at `now`."""
+
+    def decide(masters: list[DueMaster]) -> Plan:
+        return planner.plan(masters, now, next_cron)
+
+    return slots.take(lambda session: due.select_due(session, now), decide, now)[0]
