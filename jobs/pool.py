@@ -162,7 +162,8 @@ class PollerPool(WorkerPool):
 def _signals_waiting() -> Iterator[None]:
     """What asks the pool to stop waits meanwhile: a child that the pool does not know yet would never hear of it, and
 
-    one that has still the pool's handlers would take the word for the pool's own.
+    one that has still the pool's handlers would take the word for the pool's own. Holds in a process of one thread,
+    which a pool is.
     """
     before = signal.pthread_sigmask(signal.SIG_BLOCK, STOPPING)
     try:

@@ -52,7 +52,7 @@ def test_a_pool_told_to_stop_while_it_starts_a_poller_tells_that_poller_too(
             self.sentinel = 0
 
         def start(self) -> None:
-            os.kill(os.getpid(), signal.SIGTERM)
+            signal.raise_signal(signal.SIGTERM)  # to this thread: a pool has no other, a run of tests in parallel has
 
     monkeypatch.setattr(pool, "_FORK", SimpleNamespace(Process=Process))
     pollers = PollerPool(app, fakeredis.FakeRedis(), 1)
