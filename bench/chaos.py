@@ -21,7 +21,7 @@ from sqlalchemy import func, select
 from bench import chaos_figures, common, judges, stale_writes
 from bench.common import Agents, Ground
 from bench.havoc import SCHEDULERS, Havoc
-from jobs import claim
+from jobs import claim, tasks
 from portal.domain.statuses import ExecutionStatus
 from portal.extensions import db
 from portal.models import Execution
@@ -98,14 +98,18 @@ def run(plan: Plan) -> dict[str, Any]:
 
 
 def _take_checkpoints_away() -> None:
-    """In this process, before the product's are forked from it: the product itself has no such switch."""
+    """In this process, before the product's are forked from it: the product itself has no such switch.
+
+    The heartbeat in the database goes too: it is a second fence, which stops a horse that was frozen for seconds.
+    """
 
     def nothing(*_args: object, **_named: object) -> None:
         return None
 
-    if not callable(getattr(claim.Lease, "checkpoint", None)):
-        raise SystemExit("jobs.claim.Lease has no checkpoint() to take away: mend this bench")
+    if not callable(getattr(claim.Lease, "checkpoint", None)) or not hasattr(tasks, "HEARTBEAT_SECONDS"):
+        raise SystemExit("jobs: there is no Lease.checkpoint() or heartbeat to take away: mend this bench")
     claim.Lease.checkpoint = nothing  # type: ignore[method-assign]
+    tasks.HEARTBEAT_SECONDS = float("inf")
 
 
 def _drive(plan: Plan, ground: Ground) -> chaos_figures.Outcome:
