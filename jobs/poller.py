@@ -17,7 +17,6 @@ from portal.domain.composite import (
     StepResult,
     StepWork,
 )
-from portal.domain.oid_text import index_of
 from portal.domain.readings import Reading, decode
 from portal.domain.statuses import ErrorKind, NodeKind, SkipReason, StepStatus
 
@@ -243,10 +242,9 @@ def _judge_get(asked: list[tuple[ReadingSpec, dict[str, str]]], got: GetResult, 
 def _walked_column(spec: ReadingSpec, column: WalkedColumn) -> ColumnReadings:
     """Rows as readings. Rows with another suffix belong to something else (a further port of the ONU): left out."""
     suffix, readings = _suffix(spec), []
-    for bind in column.rows:
-        index = index_of(bind.oid, column.root)
+    for index, value in column.rows:
         if index.endswith(suffix) and len(index) > len(suffix):
-            readings.append(_reading(spec, index.removesuffix(suffix), bind))
+            readings.append(decode(spec.value, index.removesuffix(suffix), value))
     return ColumnReadings(spec, tuple(readings), column.complete)
 
 

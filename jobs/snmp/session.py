@@ -7,9 +7,8 @@ walks and large GETs from these primitives and call the checkpoint in between. A
 
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from enum import StrEnum
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from jobs.snmp.errors import SnmpBadOid
 from portal.domain.composite import SnmpTarget
@@ -43,8 +42,7 @@ class SnmpType(StrEnum):
 MARKERS = frozenset({SnmpType.NO_SUCH_OBJECT, SnmpType.NO_SUCH_INSTANCE, SnmpType.END_OF_MIB_VIEW})
 
 
-@dataclass(frozen=True, slots=True)
-class VarBind:
+class VarBind(NamedTuple):
     """One name and its value: octets are `bytes`, numbers `int`, OIDs and IP addresses dotted `str`, else `None`."""
 
     oid: str  # dotted numbers, no leading dot

@@ -17,7 +17,8 @@ from jobs.snmp.errors import (
     SnmpTooBig,
 )
 from jobs.snmp.session import MAX_REPETITIONS, SnmpSession, SnmpType, VarBind, checked_oid
-from portal.domain.oid_text import as_tuple
+from portal.domain.oid_text import as_tuple, index_of
+from portal.domain.readings import RawValue
 from portal.domain.statuses import ErrorKind
 
 MAX_ANSWER_VALUES = 100  # rows * columns asked for in one request; many columns get fewer rows each
@@ -26,10 +27,13 @@ TIMEOUT_DIVISOR = 4  # a time-out is dear (it blocks for all retries), so the re
 
 @dataclass(frozen=True)
 class WalkedColumn:
-    """One column. `complete` means: these rows and no others. `supported` False: the device has no such column."""
+    """One column. `complete` means: these rows and no others. `supported` False: the device has no such column.
+
+    A row is its index (what follows the column's root in the name, such as "4194312448.2") and its value.
+    """
 
     root: str  # canonical OID
-    rows: tuple[VarBind, ...]
+    rows: Sequence[tuple[str, RawValue]]
     complete: bool
     supported: bool = True
     error_kind: ErrorKind | None = None
@@ -89,7 +93,7 @@ def walk(
 @dataclass
 class _Column:
     root: str
-    rows: list[VarBind] = field(default_factory=list)
+    rows: list[tuple[str, RawValue]] = field(default_factory=list)
     done: bool = False
     complete: bool = False
     supported: bool = True
@@ -114,7 +118,7 @@ class _Column:
         elif len(self.rows) >= max_rows:
             self.stop(SnmpDeviceError(f"{self.root} has more than {max_rows} rows: cut there"), ErrorKind.INCOMPLETE)
         else:
-            self.rows.append(bind)
+            self.rows.append((index_of(bind.oid, self.root), bind.value))
             self._last, self.last_oid = place, bind.oid
 
     def finish(self) -> None:
