@@ -1,19 +1,17 @@
 """Catalogue documents, already loaded to dicts and lists, checked and turned into frozen rows. No files, no YAML."""
 
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
-from math import isfinite
-from typing import TypeVar
 
 from portal.domain import oid_text
+from portal.domain.catalogue_rows import CatalogueError, Row
 from portal.domain.formulas import IndexFormula
 from portal.domain.readings import StateLabel, ValueSpec, ValueType
 from portal.domain.statuses import NodeKind
 
-T = TypeVar("T")
-Word = TypeVar("Word", bound=StrEnum)
+__all__ = ["BrandData", "CatalogueError", "FormulaData", "ModelData", "OidData", "Shape", "StateMapData", "parse"]
 
 MAX_SAFE_INTERVAL = 86_400  # seconds
 
@@ -25,14 +23,9 @@ SECRET_COLUMNS = (
     "1.3.6.1.4.1.17409.2.3.4.1.1.24",
 )
 
-_NAME = re.compile(r"[a-z][a-z0-9_]{0,59}", re.ASCII)
 _MODEL = re.compile(r"[A-Za-z0-9][A-Za-z0-9._\-]{0,59}", re.ASCII)
 _SUFFIX = re.compile(r"(?:\.[0-9]{1,10}){1,4}", re.ASCII)
 _CODE = re.compile(r"-?[0-9]{1,10}", re.ASCII)
-
-
-class CatalogueError(ValueError):
-    """A catalogue document is wrong; the text names the file, the row and what to change."""
 
 
 class Shape(StrEnum):
@@ -41,6 +34,7 @@ class Shape(StrEnum):
     ONU = "onu"
     PORT = "port"
     SCALAR = "scalar"
+    ROW = "row"  # something else: a card, an ONU that is not authorised yet
 
 
 class Confidence(StrEnum):
@@ -51,7 +45,20 @@ class Confidence(StrEnum):
     LOW = "low"
 
 
-_DEFAULT_KIND = {Shape.ONU: NodeKind.GET, Shape.PORT: NodeKind.TABLE, Shape.SCALAR: NodeKind.GET}
+class Access(StrEnum):
+    """The only way in which a column may be read, where there is only one."""
+
+    ANY = ""
+    WALK = "walk"  # keyed otherwise than the list of ONUs: nothing to put into a GET
+    GET = "get"  # its walk never ends or finds nothing (quirks 1 and 8)
+
+
+_DEFAULT_KIND = {
+    Shape.ONU: NodeKind.GET,
+    Shape.PORT: NodeKind.TABLE,
+    Shape.SCALAR: NodeKind.GET,
+    Shape.ROW: NodeKind.WALK,
+}
 
 
 @dataclass(frozen=True)
@@ -62,18 +69,27 @@ class ModelData:
     name: str
     sysobjectid: tuple[str, ...] = ()  # prefixes, by whole sub-identifiers
     sysdescr: str = ""  # regular expression, searched without regard to case
+    subtree: tuple[str, ...] = ()  # only this model among those of its sysObjectID has a row below one of these
+    bulk: bool = True  # False: its GETBULK returns something other than its GET (quirk 7)
 
     def match(self) -> dict[str, object]:
-        """As stored: {"sysobjectid": [...], "sysdescr": "..."}."""
-        return {"sysobjectid": list(self.sysobjectid), "sysdescr": self.sysdescr}
+        """As stored: {"sysobjectid": [...], "sysdescr": "...", "subtree": [...]}."""
+        return {"sysobjectid": list(self.sysobjectid), "sysdescr": self.sysdescr, "subtree": list(self.subtree)}
 
-    def fit(self, object_id: str, descr: str) -> int:
-        """How well a probe's answers fit: 0 not at all, else the number of sub-identifiers that agree (at least 1)."""
-        if self.sysdescr and not re.search(self.sysdescr, descr, re.IGNORECASE):
-            return 0
-        if not self.sysobjectid:
-            return 1 if self.sysdescr else 0
+    @classmethod
+    def stored(cls, key: str, name: str, match: Mapping[str, object] | None) -> "ModelData":
+        """Back from what match() gave; rows written before a key existed lack it."""
+        known = match or {}
+        texts = {name: tuple(str(item) for item in _list(known.get(name))) for name in ("sysobjectid", "subtree")}
+        return cls(key, name, texts["sysobjectid"], str(known.get("sysdescr") or ""), texts["subtree"])
+
+    def id_fit(self, object_id: str) -> int:
+        """How many sub-identifiers of sysObjectID a prefix of this model covers; 0 for none."""
         return max((len(p.split(".")) for p in self.sysobjectid if f"{object_id}.".startswith(f"{p}.")), default=0)
+
+    def says(self, descr: str) -> bool:
+        """True when the model has a pattern for sysDescr and it is found there."""
+        return bool(self.sysdescr) and bool(re.search(self.sysdescr, descr, re.IGNORECASE))
 
 
 @dataclass(frozen=True)
@@ -120,6 +136,12 @@ class OidData:
     unit: str = ""
     states: str = ""  # name of a state map of the brand
     formula: str = ""  # name of a formula of the brand; empty: the position comes from ifName, or there is none
+    candidates: tuple[str, ...] = ()  # formulas of which the OLT's interface names choose one (quirk 20)
+    by_name: bool = False  # the index is or begins with an ifIndex: its interface's name decides, then the formula
+    dead_band: float | None = None  # a smaller change of a number is no history
+    access: Access = Access.ANY
+    metric: str = ""  # name under which readings are kept; "": the row's own
+    zero_unsupported: bool = False  # a column of nothing but zeros means "not supported" (quirk 45)
     index_suffix: str = ""  # sub-identifiers after the ONU key
     safe_interval: int | None = None  # seconds; None: the portal's minimum
     source: str = ""
@@ -172,9 +194,9 @@ def is_secret(oid: str) -> bool:
 
 def parse(document: Mapping[str, object], where: str) -> BrandData:
     """One brand from a loaded document; `where` is the file's name. CatalogueError names row and mistake."""
-    top = _Row(document, where)
+    top = Row(document, where)
     top.known("brand", "models", "formulas", "state_maps", "oids")
-    brand = _Row(document.get("brand"), f"{where}: brand")
+    brand = Row(document.get("brand"), f"{where}: brand")
     brand.known("key", "name")
     data = BrandData(
         key=brand.name("key"),
@@ -188,98 +210,28 @@ def parse(document: Mapping[str, object], where: str) -> BrandData:
     return data
 
 
-class _Row:
-    """A mapping of the document with typed access; every error starts with the place."""
-
-    def __init__(self, entry: object, where: str) -> None:
-        if not isinstance(entry, Mapping) or not all(isinstance(key, str) for key in entry):
-            raise CatalogueError(f"{where}: must be a mapping of names to values")
-        self.entry: Mapping[str, object] = entry
-        self.where = where
-
-    def fail(self, text: str) -> CatalogueError:
-        return CatalogueError(f"{self.where}: {text}")
-
-    def known(self, *allowed: str) -> None:
-        for key in self.entry:
-            if key not in allowed:
-                raise self.fail(f"{key!r} is unknown, use {', '.join(allowed)}")
-
-    def rows(self, key: str, label: str, build: Callable[["_Row"], T]) -> Iterable[T]:
-        for number, entry in enumerate(self.items(key), start=1):
-            shown = entry.get(label) if isinstance(entry, Mapping) else None
-            yield build(_Row(entry, f"{self.where}: {key} {number}" + (f" ({shown})" if shown else "")))
-
-    def items(self, key: str) -> Sequence[object]:
-        value = self.entry.get(key, ())
-        if not isinstance(value, Sequence) or isinstance(value, str | bytes):
-            raise self.fail(f"{key} must be a list")
-        return value
-
-    def text(self, key: str, required: bool = False, longest: int = 255) -> str:
-        value = self.entry.get(key, "")
-        if not isinstance(value, str):
-            raise self.fail(f"{key} must be text, write it in quotes")
-        if required and not value.strip():
-            raise self.fail(f"{key} is missing")
-        if len(value) > longest:
-            raise self.fail(f"{key} is longer than {longest} characters")
-        return value.strip()
-
-    def name(self, key: str) -> str:
-        value = self.text(key, required=True)
-        if not _NAME.fullmatch(value):
-            raise self.fail(f"{key} {value!r} must be lower-case letters, digits and _")
-        return value
-
-    def word(self, key: str, words: type[Word], default: Word | None = None) -> Word:
-        value = self.entry.get(key, default)
-        try:
-            return words(str(value))
-        except ValueError:
-            listed = ", ".join(item.value for item in words)
-            raise self.fail(f"{key} is {value!r}, use one of {listed}") from None
-
-    def number(self, key: str, default: float) -> float:
-        value = self.entry.get(key, default)
-        if not isinstance(value, int | float) or isinstance(value, bool) or not isfinite(value):
-            raise self.fail(f"{key} must be a number")
-        return float(value)
-
-    def limit(self, key: str) -> float | None:
-        return None if self.entry.get(key) is None else self.number(key, 0.0)
-
-    def whole(self, value: object, what: str, low: int, high: int) -> int:
-        if not isinstance(value, int) or isinstance(value, bool) or not low <= value <= high:
-            raise self.fail(f"{what} must be a whole number from {low} to {high}")
-        return value
-
-    def oid(self, value: object, what: str) -> str:
-        if not isinstance(value, str):
-            raise self.fail(f"{what} must be text, write it in quotes")
-        try:
-            return oid_text.normalise(value)
-        except ValueError as error:
-            raise self.fail(str(error)) from error
+def _list(value: object) -> list[object]:
+    return list(value) if isinstance(value, list | tuple) else []
 
 
-def _model(row: _Row) -> ModelData:
-    row.known("key", "name", "match")
+def _model(row: Row) -> ModelData:
+    row.known("key", "name", "match", "bulk")
     key = row.text("key", required=True)
     if not _MODEL.fullmatch(key):
         raise row.fail(f"key {key!r} must be letters, digits, dot, - and _")
-    match = _Row(row.entry.get("match", {}), f"{row.where}: match")
-    match.known("sysobjectid", "sysdescr")
-    prefixes = tuple(match.oid(item, "sysobjectid") for item in match.items("sysobjectid"))
-    pattern = match.text("sysdescr")
-    try:
-        re.compile(pattern)
-    except re.error as error:
-        raise match.fail(f"sysdescr is no regular expression: {error}") from error
-    return ModelData(key=key, name=row.text("name", required=True, longest=80), sysobjectid=prefixes, sysdescr=pattern)
+    match = Row(row.entry.get("match", {}), f"{row.where}: match")
+    match.known("sysobjectid", "sysdescr", "subtree")
+    return ModelData(
+        key=key,
+        name=row.text("name", required=True, longest=80),
+        sysobjectid=match.oids("sysobjectid"),
+        sysdescr=match.pattern("sysdescr"),
+        subtree=match.oids("subtree"),
+        bulk=row.flag("bulk", True),
+    )
 
 
-def _formula(row: _Row) -> FormulaData:
+def _formula(row: Row) -> FormulaData:
     definition = {key: value for key, value in row.entry.items() if key not in ("name", "kind")}
     data = FormulaData(name=row.name("name"), kind=row.text("kind", required=True), definition=definition)
     try:
@@ -289,7 +241,7 @@ def _formula(row: _Row) -> FormulaData:
     return data
 
 
-def _state_map(row: _Row) -> StateMapData:
+def _state_map(row: Row) -> StateMapData:
     row.known("name", "states")
     given = row.entry.get("states")
     if not isinstance(given, Mapping) or not given:
@@ -298,7 +250,7 @@ def _state_map(row: _Row) -> StateMapData:
     for code, entry in given.items():
         if not _CODE.fullmatch(str(code)):
             raise row.fail(f"state {code!r} must be a whole number")
-        state = _Row(entry, f"{row.where}: state {code}")
+        state = Row(entry, f"{row.where}: state {code}")
         state.known("label", "online")
         online = state.entry.get("online")
         if online is not None and not isinstance(online, bool):
@@ -310,10 +262,11 @@ def _state_map(row: _Row) -> StateMapData:
 _OID_KEYS = (
     *("name", "models", "oid", "shape", "kind", "type", "scale", "offset", "signed_bits", "sentinels", "minimum"),
     *("maximum", "unit", "states", "formula", "index_suffix", "safe_interval", "source", "confidence", "description"),
+    *("formulas", "by_name", "dead_band", "walk_only", "get_only", "metric", "zero_unsupported"),
 )
 
 
-def _oid(row: _Row) -> OidData:
+def _oid(row: Row) -> OidData:
     row.known(*_OID_KEYS)
     shape = row.word("shape", Shape)
     interval = row.entry.get("safe_interval")
@@ -323,7 +276,7 @@ def _oid(row: _Row) -> OidData:
         shape=shape,
         type=row.word("type", ValueType),
         kind=row.word("kind", NodeKind, _DEFAULT_KIND[shape]),
-        models=tuple(str(item) for item in row.items("models")),
+        models=row.names("models"),
         scale=row.number("scale", 1.0),
         offset=row.number("offset", 0.0),
         signed_bits=row.whole(row.entry.get("signed_bits", 0), "signed_bits", 0, 64),
@@ -333,6 +286,12 @@ def _oid(row: _Row) -> OidData:
         unit=row.text("unit", longest=20),
         states=row.text("states"),
         formula=row.text("formula"),
+        candidates=row.names("formulas"),
+        by_name=row.flag("by_name"),
+        dead_band=row.limit("dead_band"),
+        access=_access(row),
+        metric=row.name("metric") if row.entry.get("metric") else "",
+        zero_unsupported=row.flag("zero_unsupported"),
         index_suffix=row.text("index_suffix", longest=40),
         safe_interval=None if interval is None else row.whole(interval, "safe_interval", 1, MAX_SAFE_INTERVAL),
         source=row.text("source", required=True),
@@ -343,21 +302,41 @@ def _oid(row: _Row) -> OidData:
     return data
 
 
-def _check_oid(row: _Row, data: OidData) -> None:
+def _access(row: Row) -> Access:
+    if row.flag("walk_only") and row.flag("get_only"):
+        raise row.fail("walk_only and get_only exclude each other")
+    return Access.WALK if row.flag("walk_only") else Access.GET if row.flag("get_only") else Access.ANY
+
+
+def _check_oid(row: Row, data: OidData) -> None:
     if is_secret(data.oid):
         raise row.fail("oid is a password column, which must never be read: remove the row")
     if data.scale == 0:
         raise row.fail("scale must not be 0")
     if data.minimum is not None and data.maximum is not None and data.minimum > data.maximum:
         raise row.fail("minimum is above maximum")
-    if data.index_suffix and (data.shape is not Shape.ONU or not _SUFFIX.fullmatch(data.index_suffix)):
-        raise row.fail('index_suffix is for shape onu and looks like ".1"')
     if (data.type is ValueType.STATE) is not bool(data.states):
         raise row.fail("states names a state map; it is needed for type state and for no other")
+    _check_index(row, data)
+    if data.dead_band is not None and (data.type is not ValueType.NUMBER or data.dead_band < 0):
+        raise row.fail("dead_band is for type number and not negative")
+    if data.access is Access.WALK and data.kind is NodeKind.GET:
+        raise row.fail("walk_only needs kind walk, table or discovery")
+    if data.access is Access.GET and data.kind is not NodeKind.GET:
+        raise row.fail("get_only needs kind get")
+
+
+def _check_index(row: Row, data: OidData) -> None:
     if (data.shape is Shape.SCALAR) is not data.oid.endswith(".0"):
         raise row.fail("a scalar's oid ends in .0, a column's does not")
-    if data.shape is Shape.SCALAR and data.formula:
+    if data.index_suffix and (data.shape is not Shape.ONU or not _SUFFIX.fullmatch(data.index_suffix)):
+        raise row.fail('index_suffix is for shape onu and looks like ".1"')
+    if data.shape is Shape.SCALAR and (data.formula or data.candidates or data.by_name):
         raise row.fail("a scalar has no index, so no formula")
+    if data.formula and data.candidates:
+        raise row.fail("give formula or formulas, not both")
+    if data.candidates and len(data.candidates) < 2:
+        raise row.fail("formulas are at least two to choose from; one is a formula")
 
 
 def _check(data: BrandData, where: str) -> None:
@@ -367,8 +346,9 @@ def _check(data: BrandData, where: str) -> None:
     maps = _unique((item.name for item in data.state_maps), f"{where}: state_maps")
     for item in data.oids:
         place = f"{where}: oids ({item.name})"
-        if item.formula and item.formula not in formulas:
-            raise CatalogueError(f"{place}: formula {item.formula!r} is not in this file")
+        for name in (item.formula, *item.candidates):
+            if name and name not in formulas:
+                raise CatalogueError(f"{place}: formula {name!r} is not in this file")
         if item.states and item.states not in maps:
             raise CatalogueError(f"{place}: state map {item.states!r} is not in this file")
         for model in item.models:

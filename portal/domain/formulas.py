@@ -1,147 +1,31 @@
 """Index formulas: the SNMP index of a port or ONU to its position, and back. No I/O and no vendor's numbers."""
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from string import Formatter
 
-MAX_NUMBER = 0xFFFFFFFF  # one sub-identifier
-MAX_PARTS = 8
-MAX_PATTERN = 300
-MAX_NAME = 128  # characters of an interface name; a longer one names no port
-MAX_DIGITS = 9  # of one number in a name
+from portal.domain.layouts import (
+    MAX_NUMBER,
+    MAX_PARTS,
+    NAMES,
+    BoardLayout,
+    Interface,
+    NameLayout,
+    NumberField,
+    NumberLayout,
+    Part,
+    Position,
+)
 
-KINDS = ("linear", "bitshift", "string")
-_NAMES = ("frame", "slot", "port", "onu")
-_NUMBER = re.compile(r"-?[0-9]{1,10}", re.ASCII)
+__all__ = ["KINDS", "IndexFormula", "Interface", "NameLayout", "Part", "Position"]
+
+MAX_PATTERN = 300
+
+KINDS = ("linear", "bitshift", "string", "boards")
+Layout = NumberLayout | NameLayout | BoardLayout
 # A repeated group that holds a repetition can take exponential time on a name that does not fit.
 _RUNAWAY = re.compile(r"[+*}][?+]?\)[+*{]")
-
-
-@dataclass(frozen=True)
-class Position:
-    """Where an ONU (or, with onu None, a port) sits."""
-
-    slot: int
-    port: int
-    onu: int | None = None
-    frame: int = 0
-
-
-@dataclass(frozen=True)
-class NumberField:
-    """One part of a position inside a number: stored as (value - offset) * stride, stored values 0..count-1."""
-
-    name: str
-    stride: int
-    count: int
-    offset: int = 0
-    part: int = 1  # which dotted part of the index holds it, from 1
-    minimum: int = 0  # smallest value that is a position
-
-    def read(self, number: int) -> int:
-        """The value, whatever else the number holds."""
-        return number // self.stride % self.count + self.offset
-
-    def write(self, value: int) -> int:
-        """The share of this field in its number. ValueError when it does not fit."""
-        low, top = max(self.minimum, self.offset), self.count - 1 + self.offset
-        if not low <= value <= top:
-            raise ValueError(f"{self.name} {value} is outside {low}..{top}")
-        return (value - self.offset) * self.stride
-
-
-@dataclass(frozen=True)
-class NumberLayout:
-    """Fields packed into the dotted numbers of an index; linear and bitshift formulas differ only in their notation."""
-
-    fields: tuple[NumberField, ...]
-    base: int = 0  # added to the first part; type bits are part of it
-    ignored: int = 0  # bits of the first part that decoding disregards and encoding leaves zero
-    constants: tuple[tuple[str, int], ...] = ()
-    parts: int = 1  # dotted parts of an ONU's index
-    onu_apart: bool = False  # the last part holds the ONU number and nothing else; without it the index is a port's
-
-    def decode(self, index: str) -> Position | None:
-        """The position only if encoding it gives the same index back: wrong type bits and spills never pass."""
-        numbers = _numbers(index)
-        if numbers is None or not self.parts - self.onu_apart <= len(numbers) <= self.parts:
-            return None
-        numbers[0] &= ~self.ignored
-        position = self._position(numbers)
-        try:
-            return position if self._pack(position) == numbers else None
-        except ValueError:
-            return None
-
-    def encode(self, position: Position) -> str:
-        """The index text. ValueError when the position does not fit."""
-        return ".".join(map(str, self._pack(position)))
-
-    def _position(self, numbers: list[int]) -> Position:
-        values = dict(self.constants)
-        for item in self.fields:
-            if item.part <= len(numbers):
-                base = self.base if item.part == 1 else 0
-                values[item.name] = item.read(numbers[item.part - 1] - base)
-        onu = values.get("onu")
-        if onu == 0 and not self.onu_apart:  # packed beside the port, zero means the port itself
-            onu = None
-        return Position(slot=values["slot"], port=values["port"], onu=onu, frame=values["frame"])
-
-    def _pack(self, position: Position) -> list[int]:
-        values = {"frame": position.frame, "slot": position.slot, "port": position.port}
-        for name, value in self.constants:
-            if values[name] != value:
-                raise ValueError(f"{name} {values[name]} cannot be written, only {value}")
-        if position.onu is not None:
-            self._check_onu(position.onu)
-            values["onu"] = position.onu
-        numbers = [self.base] + [0] * (self.parts - 1)
-        for item in self.fields:
-            if item.name in values:
-                numbers[item.part - 1] += item.write(values[item.name])
-        return numbers[:-1] if self.onu_apart and position.onu is None else numbers
-
-    def _check_onu(self, onu: int) -> None:
-        if all(item.name != "onu" for item in self.fields):
-            raise ValueError("this formula is for ports and has no place for an ONU number")
-        if onu == 0 and not self.onu_apart:
-            raise ValueError("onu 0 cannot be told from the port")
-
-
-@dataclass(frozen=True)
-class NameLayout:
-    """Position read from an interface name by a regular expression, written through a template."""
-
-    pattern: re.Pattern[str]
-    template: str = ""  # for a port: "gpon_{frame}/{slot}/{port}"
-    onu_template: str = ""  # for an ONU
-    constants: tuple[tuple[str, int], ...] = ()
-
-    def decode(self, index: str) -> Position | None:
-        """The position named by the whole text, or None."""
-        name = index.strip()
-        found = self.pattern.fullmatch(name) if len(name) <= MAX_NAME else None
-        if found is None:
-            return None
-        texts = {key: text for key, text in found.groupdict().items() if text is not None}
-        if not all(text.isascii() and text.isdecimal() and len(text) <= MAX_DIGITS for text in texts.values()):
-            return None
-        values = dict(self.constants) | {key: int(text) for key, text in texts.items()}
-        if any(key not in values for key in _NAMES[:3]):
-            return None
-        return Position(slot=values["slot"], port=values["port"], onu=values.get("onu"), frame=values["frame"])
-
-    def encode(self, position: Position) -> str:
-        """The name. ValueError without a template, or when the name would not read back as the same position."""
-        template = self.template if position.onu is None else self.onu_template
-        if not template:
-            raise ValueError(f"no {'template' if position.onu is None else 'onu_template'} to write a name with")
-        text = template.format(frame=position.frame, slot=position.slot, port=position.port, onu=position.onu)
-        if self.decode(text) != position:
-            raise ValueError(f"{text!r} would not be read back as the same position")
-        return text
 
 
 @dataclass(frozen=True)
@@ -150,7 +34,9 @@ class IndexFormula:
 
     name: str
     kind: str
-    layout: NumberLayout | NameLayout = field(repr=False)
+    layout: Layout = field(repr=False)
+    definition: Mapping[str, object] = field(default_factory=dict, repr=False, compare=False)
+    scope: re.Pattern[str] | None = field(default=None, repr=False)  # names of the interfaces it speaks of; None: all
 
     @classmethod
     def from_dict(cls, definition: Mapping[str, object]) -> "IndexFormula":
@@ -158,7 +44,9 @@ class IndexFormula:
 
         linear: base, fields {name: {stride, count, offset, minimum, part}}, constants. bitshift: checks
         [{shift, bits, value}], ignore [{shift, bits}], fields {name: {shift, bits, offset, minimum, part}}, constants.
-        string: pattern, template, onu_template, constants. Raises ValueError that names the formula and the mistake.
+        Both: names, a pattern of the interfaces that are numbered so; learn, a field whose offset their names tell.
+        string: pattern, template, onu_template, constants. boards: slot {shift, bits, offset}, level {shift, bits,
+        port, onu}, onus, names {port, onu}, steps {slot: step}. Raises ValueError that names formula and mistake.
         """
         name = definition.get("name")
         if not isinstance(name, str) or not name:
@@ -166,7 +54,8 @@ class IndexFormula:
         kind = definition.get("kind")
         body = {key: value for key, value in definition.items() if key not in ("name", "kind")}
         try:
-            return cls(name=name, kind=str(kind), layout=_layout(kind, body))
+            scope = _pattern(body, "names") if kind in ("linear", "bitshift") and "names" in body else None
+            return cls(name=name, kind=str(kind), layout=_layout(kind, body), definition=body, scope=scope)
         except ValueError as error:
             raise ValueError(f"formula {name}: {error}") from error
 
@@ -184,29 +73,79 @@ class IndexFormula:
         except ValueError as error:
             raise ValueError(f"formula {self.name}: {error}") from error
 
+    def parts(self, index: str) -> tuple[Part, ...]:
+        """The fields of an index with place, bare number and value; () where it cannot be taken apart."""
+        return self.layout.show(index)
 
-def _numbers(index: str) -> list[int] | None:
-    parts = index.strip().split(".")
-    if len(parts) > MAX_PARTS or not all(_NUMBER.fullmatch(part) for part in parts):
-        return None
-    numbers = [int(part) for part in parts]
-    if any(not -(1 << 31) <= number <= MAX_NUMBER for number in numbers):
-        return None
-    return [number & MAX_NUMBER for number in numbers]  # clients print indexes above 2^31 as negative
+    @property
+    def reads_names(self) -> bool:
+        """True for a formula that reads a name instead of an index."""
+        return isinstance(self.layout, NameLayout)
+
+    @property
+    def learns(self) -> bool:
+        """True when the formula is of use only after the interface names of the OLT told it the rest."""
+        return isinstance(self.layout, BoardLayout) or (
+            isinstance(self.layout, NumberLayout) and bool(self.layout.unlearned)
+        )
+
+    def learned(self, interfaces: Iterable[Interface]) -> "IndexFormula | None":
+        """The formula completed by what these interfaces show; None when they do not tell, or contradict each other."""
+        spoken_of = [interface for interface in interfaces if self.claims(interface)]
+        if isinstance(self.layout, BoardLayout):
+            steps = self.layout.learned(spoken_of)
+            body = {**self.definition, "steps": {str(slot): step for slot, step in (steps or {}).items()}}
+            return self._rebuilt(body) if steps else None
+        offsets = self.layout.learned(spoken_of) if isinstance(self.layout, NumberLayout) and self.learns else None
+        if not offsets:
+            return None
+        fields = {name: dict(entry) for name, entry in _fields(self.definition)}
+        for name, offset in offsets.items():
+            fields[name]["offset"] = offset
+        return self._rebuilt(
+            {key: value for key, value in self.definition.items() if key != "learn"} | {"fields": fields}
+        )
+
+    def _rebuilt(self, body: Mapping[str, object]) -> "IndexFormula":
+        return IndexFormula.from_dict({**body, "name": self.name, "kind": self.kind})
+
+    def before_ports(self, index: str) -> str | None:
+        """Boards: the index just before the first port row of the slot that `index` lies in. None for other kinds."""
+        return self.layout.before_ports(index) if isinstance(self.layout, BoardLayout) else None
+
+    def claims(self, interface: Interface) -> bool:
+        """True when the formula says something of this interface: it is then a test of the formula."""
+        if isinstance(self.layout, BoardLayout):
+            return any(pattern.search(interface.name) for pattern in (self.layout.port_name, self.layout.onu_name))
+        if interface.position is None:
+            return False
+        return self.scope is None or bool(self.scope.search(interface.name))
+
+    def agrees(self, interface: Interface) -> bool:
+        """True when the index says what the name says. Boards: a name tells only whether it is a port or an ONU."""
+        found = self.decode(interface.index)
+        if isinstance(self.layout, BoardLayout):
+            return found is not None and (found.onu is not None) is bool(self.layout.onu_name.search(interface.name))
+        return found == interface.position
 
 
-def _layout(kind: object, body: Mapping[str, object]) -> NumberLayout | NameLayout:
+def _layout(kind: object, body: Mapping[str, object]) -> Layout:
     if kind == "linear":
         return _linear(body)
     if kind == "bitshift":
         return _bitshift(body)
     if kind == "string":
         return _string(body)
+    if kind == "boards":
+        return _boards(body)
     raise ValueError(f"kind {kind!r} is unknown, use one of {', '.join(KINDS)}")
 
 
+_OF_NUMBERS = ("names", "learn")
+
+
 def _linear(body: Mapping[str, object]) -> NumberLayout:
-    _known(body, ("base", "fields", "constants"), "definition")
+    _known(body, ("base", "fields", "constants", *_OF_NUMBERS), "definition")
     base = _integer(body, "base", "definition", default=0)
     fields = []
     for name, entry in _fields(body):
@@ -220,7 +159,7 @@ def _linear(body: Mapping[str, object]) -> NumberLayout:
 
 
 def _bitshift(body: Mapping[str, object]) -> NumberLayout:
-    _known(body, ("checks", "ignore", "fields", "constants"), "definition")
+    _known(body, ("checks", "ignore", "fields", "constants", *_OF_NUMBERS), "definition")
     base, taken = 0, 0
     for number, entry in enumerate(_entries(body, "checks"), start=1):
         where = f"check {number}"
@@ -245,25 +184,57 @@ def _bitshift(body: Mapping[str, object]) -> NumberLayout:
 
 def _string(body: Mapping[str, object]) -> NameLayout:
     _known(body, ("pattern", "template", "onu_template", "constants"), "definition")
-    text = _text(body, "pattern")
-    if not text or len(text) > MAX_PATTERN:
-        raise ValueError(f"pattern: write a regular expression of 1 to {MAX_PATTERN} characters")
-    if _RUNAWAY.search(text):
-        raise ValueError("pattern: a repeated group must not hold a repetition, it can hang on long names")
-    try:
-        pattern = re.compile(text, re.IGNORECASE | re.ASCII)
-    except re.error as error:
-        raise ValueError(f"pattern: {error}") from error
+    pattern = _pattern(body, "pattern")
     groups = set(pattern.groupindex)
-    if not groups <= set(_NAMES) or "port" not in groups:
+    if not groups <= set(NAMES) or "port" not in groups:
         raise ValueError("pattern: name the groups frame, slot, port and onu; port is needed")
     constants = _constants(body, groups)
     return NameLayout(pattern, _template(body, "template"), _template(body, "onu_template"), constants)
 
 
+def _pattern(body: Mapping[str, object], key: str) -> re.Pattern[str]:
+    text = _text(body, key)
+    if not text or len(text) > MAX_PATTERN:
+        raise ValueError(f"{key}: write a regular expression of 1 to {MAX_PATTERN} characters")
+    if _RUNAWAY.search(text):
+        raise ValueError(f"{key}: a repeated group must not hold a repetition, it can hang on long names")
+    try:
+        return re.compile(text, re.IGNORECASE | re.ASCII)
+    except re.error as error:
+        raise ValueError(f"{key}: {error}") from error
+
+
+def _boards(body: Mapping[str, object]) -> BoardLayout:
+    _known(body, ("slot", "level", "onus", "names", "steps"), "definition")
+    level = _mapping(body.get("level", {}), "level")
+    _known(level, ("shift", "bits", "port", "onu"), "level")
+    slot = _mapping(body.get("slot", {}), "slot")
+    _known(slot, ("shift", "bits", "offset"), "slot")
+    names = _mapping(body.get("names", {}), "names")
+    _known(names, ("port", "onu"), "names")
+    mask, shift, bits = _bits(level, "level", 0)
+    _, slot_shift, slot_bits = _bits(slot, "slot", mask)
+    top = (1 << bits) - 1
+    layout = BoardLayout(
+        slot=_field("slot", slot, 1 << slot_shift, 1 << slot_bits, 1),
+        level_shift=shift, level_bits=bits,
+        port_level=_integer(level, "port", "level", high=top), onu_level=_integer(level, "onu", "level", high=top),
+        onus=_integer(body, "onus", "definition", low=1, high=1 << shift),
+        port_name=_pattern(names, "port"), onu_name=_pattern(names, "onu"),
+    )  # fmt: skip
+    steps = _mapping(body.get("steps", {}), "steps")
+    return layout.with_steps({_slot(key): _integer(steps, key, "steps", low=layout.onus) for key in steps})
+
+
+def _slot(key: str) -> int:
+    if not key.isascii() or not key.isdecimal():
+        raise ValueError(f"steps: {key!r} is no slot number")
+    return int(key)
+
+
 def _template(body: Mapping[str, object], key: str) -> str:
     text = _text(body, key)
-    allowed = set(_NAMES) if key == "onu_template" else set(_NAMES[:3])
+    allowed = set(NAMES) if key == "onu_template" else set(NAMES[:3])
     for _, name, spec, conversion in Formatter().parse(text):
         if name is not None and (name not in allowed or spec or conversion):
             raise ValueError(f"{key}: only {{{'}, {'.join(sorted(allowed))}}} may stand in braces")
@@ -280,7 +251,10 @@ def _packed(fields: list[NumberField], base: int, ignored: int, body: Mapping[st
     onu_apart = parts > 1 and [item.name for item in fields if item.part == parts] == ["onu"]
     if not onu_apart and any(item.name == "onu" and item.offset for item in fields):
         raise ValueError("onu: an offset needs a dotted part of its own, else zero cannot mean the port")
-    return NumberLayout(tuple(fields), base, ignored, _constants(body, names), parts, onu_apart)
+    learn = _text(body, "learn")
+    if learn and learn not in names - {"onu"}:
+        raise ValueError(f"learn: {learn!r} must be a field of a port")
+    return NumberLayout(tuple(fields), base, ignored, _constants(body, names), parts, onu_apart, learn)
 
 
 def _check_room(fields: list[NumberField], base: int, part: int) -> None:
@@ -322,7 +296,7 @@ def _constants(body: Mapping[str, object], fields: set[str]) -> tuple[tuple[str,
 
 def _fields(body: Mapping[str, object]) -> list[tuple[str, Mapping[str, object]]]:
     entries = _mapping(body.get("fields", {}), "fields")
-    _known(entries, _NAMES, "fields")
+    _known(entries, NAMES, "fields")
     if not entries:
         raise ValueError("fields: at least port is needed")
     return [(name, _mapping(entry, name)) for name, entry in entries.items()]

@@ -1,11 +1,13 @@
 """The catalogue: what can be read from which device and how to decode it. Rows come from portal/catalogue/*.yaml."""
 
+from datetime import datetime
 from typing import Any
 
-from sqlalchemy import JSON, ForeignKey, String, UniqueConstraint
+from sqlalchemy import JSON, ForeignKey, String, UniqueConstraint, false, true
 from sqlalchemy.orm import Mapped, mapped_column, relationship
 
 from portal.extensions import Base
+from portal.models.types import UTCDateTime
 
 
 class Brand(Base):
@@ -20,7 +22,7 @@ class Brand(Base):
 
 
 class OltModel(Base):
-    """A model (or family) of OLT of one brand. `match` holds sysObjectID prefixes and a sysDescr pattern."""
+    """A model (or family) of OLT of one brand. `match`: sysObjectID prefixes, sysDescr pattern, signature subtrees."""
 
     __tablename__ = "olt_models"
     __table_args__ = (UniqueConstraint("brand_id", "key"),)
@@ -30,6 +32,7 @@ class OltModel(Base):
     key: Mapped[str] = mapped_column(String(60))
     name: Mapped[str] = mapped_column(String(80))
     match: Mapped[dict[str, Any]] = mapped_column(JSON, default=dict)
+    bulk: Mapped[bool] = mapped_column(default=True, server_default=true())  # False: GETNEXT only (quirk 7)
     brand: Mapped[Brand] = relationship(back_populates="models")
 
 
@@ -90,6 +93,13 @@ class Oid(_Shipped, Base):
     safe_interval: Mapped[int | None]
     description: Mapped[str] = mapped_column(String(255), default="")
     source: Mapped[str] = mapped_column(String(255), default="")
+    confidence: Mapped[str] = mapped_column(String(10), default="medium", server_default="medium")
+    metric: Mapped[str] = mapped_column(String(60), default="", server_default="")  # "": the row's own name
+    by_name: Mapped[bool] = mapped_column(default=False, server_default=false())
+    candidates: Mapped[list[str]] = mapped_column(JSON, default=list, server_default="[]")  # names of formulas
+    dead_band: Mapped[float | None]
+    access: Mapped[str] = mapped_column(String(10), default="", server_default="")  # catalogue_data.Access
+    zero_unsupported: Mapped[bool] = mapped_column(default=False, server_default=false())
     state_map_id: Mapped[int | None] = mapped_column(ForeignKey("state_maps.id", ondelete="SET NULL"))
     formula_id: Mapped[int | None] = mapped_column(ForeignKey("index_formulas.id", ondelete="SET NULL"))
 
@@ -101,3 +111,23 @@ class Oid(_Shipped, Base):
     def key(self) -> str:
         """Public key, such as huawei.onu_state."""
         return f"{self.brand.key}.{self.name}"
+
+
+class OltIndexFamily(Base):
+    """Which formula the interface names of one OLT chose for a space (the candidates' names, joined by commas).
+
+    `formula` "" means that none agrees with all names: only names give positions there. `definition` is the completed
+    one of a formula that learns. `evidence`: {"names": n, "tried": [{formula, agree, contradict, first}]}.
+    """
+
+    __tablename__ = "olt_index_families"
+    __table_args__ = (UniqueConstraint("olt_id", "space"),)
+
+    id: Mapped[int] = mapped_column(primary_key=True)
+    olt_id: Mapped[int] = mapped_column(ForeignKey("olts.id", ondelete="CASCADE"))
+    space: Mapped[str] = mapped_column(String(255))
+    formula: Mapped[str] = mapped_column(String(60), default="")
+    definition: Mapped[dict[str, Any] | None] = mapped_column(JSON(none_as_null=True))
+    evidence: Mapped[dict[str, Any]] = mapped_column(JSON)
+    digest: Mapped[str] = mapped_column(String(64))  # of the names and formulas it was decided from
+    decided_at: Mapped[datetime] = mapped_column(UTCDateTime)

@@ -25,8 +25,9 @@ class ProbeStatus(StrEnum):
 class Probe(Base):
     """One connection test. The credential is named by id: no secret leaves its table.
 
-    `result`: {"sysdescr", "sysobjectid", "sysname", "uptime_s", "rtt_ms", "brand", "model"}; the last two
-    are catalogue keys or None.
+    `result`: {"sysdescr", "sysobjectid", "sysname", "uptime_s", "rtt_ms", "brand", "model", "family", "families",
+    "decided", "requests"}; brand, model and family are catalogue keys or None, `decided` is a list of grounds
+    {"by", "seen", "means", "text"} (portal.domain.recognising.Ground).
     """
 
     __tablename__ = "probes"

@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Set
 from datetime import datetime
 from pathlib import Path
+from typing import Literal
 
 from ruamel.yaml import YAML
 from ruamel.yaml.error import YAMLError
@@ -17,7 +18,7 @@ from portal.domain.messages import N_, Message
 from portal.domain.readings import StateLabel, ValueSpec, ValueType
 from portal.extensions import transaction
 from portal.models import Brand, Oid, Olt, StateMap
-from portal.services import audit
+from portal.services import audit, index_families
 from portal.services.catalogue_sync import Reconciler
 
 GENERIC = "generic"
@@ -26,10 +27,11 @@ SHIPPED = Path(__file__).resolve().parents[1] / "catalogue"
 
 def load_shipped(folder: Path = SHIPPED) -> list[BrandData]:
     """The brands of the *.yaml files in `folder`, by file name. CatalogueError names file, row and mistake."""
-    return [_load(path) for path in sorted(folder.glob("*.yaml"))]
+    return [load_file(path) for path in sorted(folder.glob("*.yaml"))]
 
 
-def _load(path: Path) -> BrandData:
+def load_file(path: Path) -> BrandData:
+    """The brand of one shipped file. CatalogueError as above."""
     try:
         document = YAML(typ="safe", pure=True).load(path.read_text(encoding="utf-8"))
     except (YAMLError, UnicodeDecodeError) as error:
@@ -152,18 +154,27 @@ def find_all(session: Session, olt: Olt, oid_texts: Set[str]) -> dict[str, Oid |
     return {text: lookup.find(olt.brand.key, model, text) for text in oid_texts}
 
 
-def reading_spec(oid_row: Oid | None, oid_text: str, metric: str) -> ReadingSpec:
-    """How to read and decode one column. Without a row `oid_text` is dotted and its values are kept as text."""
+def reading_spec(
+    oid_row: Oid | None, oid_text: str, metric: str, formula: Formula | None | Literal["own"] = "own"
+) -> ReadingSpec:
+    """How to read and decode one column. Without a row `oid_text` is dotted and its values are kept as text.
+
+    `formula`: what services.index_families found to hold on the OLT in question; "own" is the row's, untested.
+    """
     if oid_row is None:
         scalar = oid_text.endswith(".0")
         return ReadingSpec(metric=metric, oid=oid_text, value=ValueSpec(type=ValueType.TEXT), scalar=scalar)
     return ReadingSpec(
-        metric=metric,
+        metric=oid_row.metric or metric,
         oid=oid_row.oid,
         value=_value_spec(oid_row),
-        formula=_formula(oid_row),
+        formula=_formula(oid_row) if formula == "own" else formula,
         index_suffix=oid_row.index_suffix,
         scalar=oid_row.shape == Shape.SCALAR,
+        by_name=oid_row.by_name,
+        dead_band=oid_row.dead_band,
+        access=oid_row.access,
+        zero_unsupported=oid_row.zero_unsupported,
     )
 
 
@@ -188,6 +199,4 @@ def _states(row: StateMap | None) -> dict[int, StateLabel]:
 
 
 def _formula(row: Oid) -> Formula | None:
-    if row.formula is None:
-        return None
-    return Formula.from_dict({**row.formula.definition, "name": row.formula.name, "kind": row.formula.kind})
+    return index_families.build(row.formula) if row.formula is not None else None

@@ -38,7 +38,7 @@ class Reconciler:
             self._brand(brand, BrandData(key=brand.key, name=brand.name))
 
     def _brand(self, brand: Brand, document: BrandData) -> None:
-        models: Wanted = {(m.key,): {"name": m.name, "match": m.match()} for m in document.models}
+        models: Wanted = {(m.key,): {"name": m.name, "match": m.match(), "bulk": m.bulk} for m in document.models}
         for model in self._table(OltModel, brand, models, ("key",)):
             self._delete(model, keep=model.id in self._used_models)
         formulas: Wanted = {(f.name,): {"kind": f.kind, "definition": dict(f.definition)} for f in document.formulas}
@@ -53,7 +53,7 @@ class Reconciler:
     def _oids(self, brand: Brand, documents: Iterable[OidData]) -> None:
         formulas = self._ids(IndexFormula, brand)
         maps = self._ids(StateMap, brand)
-        wanted: Wanted = {(d.name, d.variant): _oid_columns(d, formulas, maps) for d in documents}
+        wanted: Wanted = {(d.name, d.variant): oid_columns(d, formulas, maps) for d in documents}
         for row in self._table(Oid, brand, wanted, ("name", "variant")):
             self._delete(row, keep=row.edited or f"{brand.key}.{row.name}" in self._used_oids)
 
@@ -101,7 +101,8 @@ class Reconciler:
             self._delete(row, keep=row.edited or used is not None)
 
 
-def _oid_columns(data: OidData, formulas: Mapping[str, int], maps: Mapping[str, int]) -> dict[str, Any]:
+def oid_columns(data: OidData, formulas: Mapping[str, int], maps: Mapping[str, int]) -> dict[str, Any]:
+    """What the table of OIDs stores of a row; ids by name of the brand's formulas and state maps."""
     return {
         "models": list(data.models),
         "oid": data.oid,
@@ -119,6 +120,13 @@ def _oid_columns(data: OidData, formulas: Mapping[str, int], maps: Mapping[str, 
         "safe_interval": data.safe_interval,
         "description": data.description,
         "source": data.source,
+        "confidence": data.confidence.value,
+        "metric": data.metric,
+        "by_name": data.by_name,
+        "candidates": list(data.candidates),
+        "dead_band": data.dead_band,
+        "access": data.access.value,
+        "zero_unsupported": data.zero_unsupported,
         "state_map_id": maps.get(data.states),
         "formula_id": formulas.get(data.formula),
     }

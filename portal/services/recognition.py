@@ -1,23 +1,34 @@
-"""Which brand and model a device is, from what its system group says. Reads only."""
+"""What the catalogue knows for recognising a device, read once per probe. Reads only."""
 
 from sqlalchemy import select
 from sqlalchemy.orm import Session, joinedload
 
 from portal.domain.catalogue_data import ModelData
-from portal.models import OltModel
+from portal.domain.recognising import Families, Knowledge, KnownModel, shortlist
+from portal.models import Brand, OltModel
+from portal.services import index_families
+
+
+def knowledge(session: Session) -> Knowledge:
+    """All models with their matches, and per brand the index families that interface names choose."""
+    models = tuple(
+        KnownModel(model.brand.key, ModelData.stored(model.key, model.name, model.match))
+        for model in session.scalars(select(OltModel).options(joinedload(OltModel.brand)).order_by(OltModel.id))
+    )
+    families = {}
+    for brand in session.scalars(select(Brand)):
+        spaces = index_families.spaces(session, brand.id)
+        families[brand.key] = Families(tuple(spaces.values()), tuple(index_families.readers(session, brand.id)))
+    session.rollback()
+    return Knowledge(models, families)
 
 
 def recognise(session: Session, object_id: str, descr: str) -> dict[str, str | None]:
-    """{"brand": key, "model": key} of the catalogue's model that fits best; None where nothing fits.
+    """{"brand": key, "model": key} by the system group alone; None where it does not single one out.
 
     It proposes; a person decides (several families share one sysObjectID, and sysDescr may be a site name).
     """
-    best, best_fit = None, 0
-    for model in session.scalars(select(OltModel).options(joinedload(OltModel.brand))):
-        known = model.match or {}
-        data = ModelData(model.key, model.name, tuple(known.get("sysobjectid", ())), known.get("sysdescr", ""))
-        fit = data.fit(object_id, descr)
-        if fit > best_fit:
-            best, best_fit = model, fit
-    session.rollback()
-    return {"brand": best.brand.key if best else None, "model": best.key if best else None}
+    found = shortlist(knowledge(session).models, object_id, descr)
+    if found.unknown:
+        return {"brand": None, "model": None}
+    return {"brand": found.brand, "model": found.decided.model.key if found.decided else None}
