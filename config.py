@@ -152,6 +152,11 @@ class Settings:
     stop_seconds: int = setting(
         _integer(0, 3600), "A poller told to stop lets its composite go on for so long, then it runs elsewhere.", 30
     )  # fmt: skip
+    snmp_driver: str = setting(
+        _choice("easysnmp", "gufo"),
+        "What reads OLTs: `easysnmp` (Net-SNMP), or `gufo` (gufo-snmp, faster with v2c; easysnmp answers its doubts).",
+        "easysnmp",
+    )  # fmt: skip
     auto_pause_after: int = setting(
         _integer(0, 100), "So many silent executions in a row make an OLT unreachable; 0 = never.", 3
     )  # fmt: skip

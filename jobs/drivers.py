@@ -1,5 +1,17 @@
-"""Which SNMP driver the product uses."""
+"""Which SNMP driver the product uses: the setting SNMP_DRIVER says so, easysnmp where no application is at hand."""
 
-from jobs.snmp.easysnmp_driver import open_session
+from flask import current_app, has_app_context
 
-__all__ = ["open_session"]
+from jobs.snmp import easysnmp_driver, gufo_driver
+from jobs.snmp.session import SessionFactory, SnmpSession
+from portal.domain.composite import SnmpTarget
+
+__all__ = ["DRIVERS", "open_session"]
+
+DRIVERS: dict[str, SessionFactory] = {"easysnmp": easysnmp_driver.open_session, "gufo": gufo_driver.open_session}
+
+
+def open_session(target: SnmpTarget) -> SnmpSession:
+    """A session to `target` over the driver of the application's settings."""
+    name = current_app.config["SNMP_DRIVER"] if has_app_context() else "easysnmp"
+    return DRIVERS[name](target)

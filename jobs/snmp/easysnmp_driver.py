@@ -9,14 +9,18 @@ Found in its source and by trying, each of them guarded below:
 * one request blocks timeout * (retries + 1) seconds and neither SIGALRM nor a thread can end it sooner;
 * the first request of an SNMPv3 session is preceded by the engine discovery: up to three exchanges, not one;
 * octets come as latin-1 text; in GETNEXT and GETBULK they are cut at 4,096 octets;
-* Opaque floats arrive without value or type (`SnmpType.UNKNOWN`, empty octets).
+* Opaque floats arrive without value or type (`SnmpType.UNKNOWN`, empty octets);
+* its variables cost a third of a value; the C code makes them by the name `easysnmp.SNMPVariable`, see `_Variable`;
+* SNMPv3 engines are remembered for the whole process: one that starts over with lower boots is silent, see `_forget`.
 """
 
-import socket
+import ctypes
 import threading
 from collections.abc import Callable, Sequence
+from typing import ClassVar
 
-from easysnmp import Session, SNMPVariable
+import easysnmp
+from easysnmp import Session, interface
 from easysnmp.exceptions import (
     EasySNMPConnectionError,
     EasySNMPError,
@@ -27,20 +31,18 @@ from easysnmp.exceptions import (
 from jobs.snmp.errors import (
     SnmpAuthError,
     SnmpBadAnswer,
-    SnmpBadOid,
     SnmpDeviceError,
+    SnmpEngineRestarted,
     SnmpError,
-    SnmpLocalFault,
     SnmpNoSuchObject,
     SnmpTimeout,
     SnmpTooBig,
     SnmpUnreachable,
     silence,
 )
+from jobs.snmp.peers import local_fault, resolved, retries_of, seconds_of, usable_community
 from jobs.snmp.session import MARKERS, MAX_REPETITIONS, SnmpSession, SnmpType, VarBind, checked_oid
 from portal.domain.composite import SnmpTarget
-
-MIN_TIMEOUT, MAX_TIMEOUT, MAX_RETRIES = 0.01, 60.0, 10
 
 _TYPES = {
     "INTEGER": SnmpType.INTEGER,
@@ -64,15 +66,75 @@ _TYPES = {
     "ENDOFMIBVIEW": SnmpType.END_OF_MIB_VIEW,
 }
 _NUMBERS = frozenset({SnmpType.INTEGER, SnmpType.GAUGE32, SnmpType.COUNTER32, SnmpType.COUNTER64, SnmpType.TIME_TICKS})
+_DOTTED = frozenset({SnmpType.OID, SnmpType.IP_ADDRESS})
 _VALUELESS = MARKERS | {SnmpType.NULL}
+_BEGINNINGS = frozenset({".0.", ".1.", ".2."})
+
+
+def _number(text: str) -> int:
+    return int(text)
+
+
+def _octets(text: str) -> bytes:
+    return text.encode("latin-1")
+
+
+def _dotted(text: str) -> str:
+    return text.removeprefix(".")
+
+
+def _nothing(_text: str) -> None:
+    return None
+
+
+def _reader(kind: SnmpType) -> Callable[[str], int | bytes | str | None]:
+    if kind in _NUMBERS:
+        return _number
+    if kind in _VALUELESS:
+        return _nothing
+    return _dotted if kind in _DOTTED else _octets
+
+
+_READERS = {name: (kind, _reader(kind)) for name, kind in _TYPES.items()}
+_UNREADABLE = (SnmpType.UNKNOWN, _octets)
 
 # error-status of the answer (RFC 3416) and, where negative, SNMPERR_* of Net-SNMP's snmp_api.h.
 _TOO_BIG = frozenset({1, -5})
 _AUTH = frozenset({6, 16, -22, -23, -27, -28, *range(-50, -32)})
 _NOT_SENT = frozenset({-3, -6, -12})
-_NAME_UNKNOWN = frozenset({socket.EAI_NONAME, socket.EAI_FAMILY, getattr(socket, "EAI_NODATA", socket.EAI_NONAME)})
+_RESTARTED = frozenset({-32, -36, -48, -49})  # unknown engine, not in time window: as a report, and as our own finding
+_GET, _GET_NEXT = -1, 0  # in the place of a number of rows
+MAX_COLUMNS = 50  # in one GETBULK; names alone would fill a frame with more
+_OPENING = threading.Lock()  # Net-SNMP reads its configuration at the first opening, for the whole process
 _AUTH_PROTOCOLS = frozenset({"MD5", "SHA", "SHA224", "SHA256", "SHA384", "SHA512"})
 _PRIV_PROTOCOLS = frozenset({"DES", "AES"})
+
+
+class _Variable:
+    """One name on its way out, or one value on its way in: what the C code sets, and nothing else.
+
+    The library's own class takes a name apart by a regular expression and runs Python for each attribute that is set:
+    a third of the cost of a value.
+    """
+
+    __slots__ = ("oid", "oid_index", "snmp_type", "value")
+
+    def __init__(self, oid: str | None = None) -> None:
+        self.oid = oid
+        self.oid_index: str | None = ""
+        self.snmp_type: str | None = None
+        self.value: str | None = None
+
+
+class _Variables(list[_Variable]):
+    """A list as the C code wants it: GETBULK's answer replaces its content."""
+
+    @property
+    def varbinds(self) -> "_Variables":
+        return self
+
+
+easysnmp.SNMPVariable = _Variable  # looked up by the C code in the package, for each value of a GETBULK
 
 
 class _Session(Session):  # type: ignore[misc]  # untyped base
@@ -90,25 +152,33 @@ class _Session(Session):  # type: ignore[misc]  # untyped base
 class EasySnmpSession:
     """One Net-SNMP session. Opening sends nothing; SnmpUnreachable or SnmpAuthError where it cannot be opened."""
 
+    columns_per_request: ClassVar[int] = MAX_COLUMNS
+    repeats: ClassVar[int] = 0
+
     def __init__(self, target: SnmpTarget) -> None:
+        self.parallel = target.version != "3"  # Net-SNMP's lists of users and engines have no lock
         self._where = f"{target.address}:{target.port}"
         self._target = target
         self._bulk = target.version != "1"
         self._thread = threading.get_ident()
+        self._answered = False  # since it was opened
+        self._stale = False  # SNMPv3: what is known of the engine is in doubt
         self._session: Session | None = _opened(target)
+
+    @property
+    def exact(self) -> "EasySnmpSession":
+        """See SnmpSession: itself."""
+        return self
 
     def get(self, oids: Sequence[str]) -> list[VarBind]:
         """See SnmpSession. In SNMPv1 a missing name among several raises SnmpNoSuchObject; alone it is a marker."""
-        names = [checked_oid(oid) for oid in oids]
-        return self._request(names, lambda s: s.get(names), SnmpType.NO_SUCH_OBJECT)
+        return self._request(_Variables(map(_Variable, map(checked_oid, oids))), _GET)
 
     def next_rows(self, oids: Sequence[str], max_repetitions: int) -> list[VarBind]:
         """See SnmpSession. GETNEXT in SNMPv1, and for one row: some devices answer that where their GETBULK fails."""
-        names = [checked_oid(oid) for oid in oids]
+        names = _Variables(map(_Variable, map(checked_oid, oids)))
         rows = min(max(max_repetitions, 1), MAX_REPETITIONS)
-        if self._bulk and rows > 1:
-            return self._request(names, lambda s: s.get_bulk(names, 0, rows), SnmpType.END_OF_MIB_VIEW)
-        return self._request(names, lambda s: s.get_next(names), SnmpType.END_OF_MIB_VIEW)
+        return self._request(names, rows if self._bulk and rows > 1 else _GET_NEXT)
 
     def close(self) -> None:
         """See SnmpSession. Dropping the capsule runs Net-SNMP's own close at once."""
@@ -116,34 +186,59 @@ class EasySnmpSession:
             self._session.sess_ptr = None
             self._session = None
 
-    def _request(
-        self, names: list[str], send: Callable[[Session], list[SNMPVariable]], absent: SnmpType
-    ) -> list[VarBind]:
+    def _request(self, names: _Variables, rows: int) -> list[VarBind]:
+        """One request: GET, GETNEXT, or GETBULK of so many rows."""
+        session = self._usable()
+        if not names:
+            return []
+        asked = len(names)
+        first = names[0].oid or ""
+        try:
+            if rows == _GET:
+                interface.get(session, names)
+            elif rows == _GET_NEXT:
+                interface.getnext(session, names)
+            else:
+                interface.getbulk(session, 0, rows, names)
+        except EasySNMPNoSuchNameError:
+            if asked == 1:
+                return [VarBind(first, SnmpType.NO_SUCH_OBJECT if rows == _GET else SnmpType.END_OF_MIB_VIEW)]
+            error = SnmpNoSuchObject(f"{self._where} does not have all of the {asked} names asked for")
+            raise _blaming(error, session, asked) from None
+        except (EasySNMPError, SystemError) as error:
+            raise _blaming(self._translated(error, session), session, asked) from None
+        self._answered = True
+        return [_var_bind(variable) for variable in names if variable.snmp_type is not None]
+
+    def _usable(self) -> Session:
         if self._session is None:
             raise RuntimeError("this SNMP session is closed")
         if threading.get_ident() != self._thread:
             raise RuntimeError("an SNMP session may be used only in the thread that opened it")
-        if not names:
-            return []
-        try:
-            answer = send(self._session)
-        except EasySNMPNoSuchNameError:
-            if len(names) == 1:
-                return [VarBind(names[0], absent)]
-            raise SnmpNoSuchObject(f"{self._where} does not have all of the {len(names)} names asked for") from None
-        except (EasySNMPError, SystemError) as error:
-            raise self._translated(error, self._session) from None
-        return [_var_bind(variable) for variable in answer if variable.snmp_type is not None]
+        if self._stale:
+            self._stale = False
+            self._session.sess_ptr = None
+            _forget()
+            self._session = _opened(self._target)
+        return self._session
 
     def _translated(self, error: Exception, session: Session) -> SnmpError:
         """Our own error for one of the library's. SystemError is how its C code reports an answer it cannot take."""
         if isinstance(error, EasySNMPTimeoutError):
+            # Net-SNMP drops what an engine says whose boots went down at a restart (net-snmp #385, #827): silence.
+            self._stale, self._answered = self._answered and self._target.version == "3", False
             return SnmpTimeout(silence(self._target))
         status, code = int(session.error_number), int(session.error_index)
         text = f"{self._where} answered: {_without_secrets(str(error), self._target)}"
         number = code if code < 0 else status
         if number in _TOO_BIG:
             return SnmpTooBig(text)
+        if number in _RESTARTED:
+            self._stale = True
+            return SnmpEngineRestarted(
+                f"{text}. The clock of its SNMPv3 engine is not where it was: it has restarted twice, "
+                "or another device has the same engine ID."
+            )
         if number in _AUTH:
             return SnmpAuthError(f"{text}. Check user, passwords, protocols and security level of the credential.")
         if number in _NOT_SENT:
@@ -158,8 +253,8 @@ def open_session(target: SnmpTarget) -> SnmpSession:
 
 def _opened(target: SnmpTarget) -> Session:
     settings = {
-        "timeout": min(max(float(target.timeout), MIN_TIMEOUT), MAX_TIMEOUT),
-        "retries": min(max(int(target.retries), 0), MAX_RETRIES),
+        "timeout": seconds_of(target),
+        "retries": retries_of(target),
         "use_numeric": True,
         "use_long_names": True,
         "use_sprint_value": False,
@@ -169,42 +264,40 @@ def _opened(target: SnmpTarget) -> Session:
         "abort_on_nonexistent": False,
         **_credential(target),
     }
+    peer = _peer(target)
     try:
-        return _Session(_peer(target), **settings)
+        with _OPENING:
+            return _Session(peer, **settings)
     except EasySNMPConnectionError as error:
         if target.version == "3" and "Ku" in str(error):
             raise SnmpAuthError("an SNMPv3 password must have at least 8 characters") from None
-        raise SnmpLocalFault(
-            f"this poller could not open a socket to {target.address}:{target.port}: check its open files and memory"
-        ) from None
+        raise local_fault(target) from None
+
+
+def _forget() -> None:
+    """Drop what Net-SNMP remembers of the clocks of all engines, which a session does not take with it when it ends.
+
+    The next request then begins with the engine's discovery. No other SNMPv3 session is in use: see `parallel`.
+    """
+    ctypes.CDLL(interface.__file__).free_etimelist()
+
+
+def _blaming(error: SnmpError, session: Session, asked: int) -> SnmpError:
+    """The error with the place of the name that the device's error-index points at, if it points at one of them."""
+    blamed = int(session.error_index)
+    error.place = blamed - 1 if int(session.error_number) > 0 and 0 < blamed <= asked else None
+    return error
 
 
 def _peer(target: SnmpTarget) -> str:
-    """Net-SNMP's name of the peer. The name is resolved here, once, so that it cannot change between two requests."""
-    where = f"{target.address}:{target.port}"
-    if not target.address.strip() or not 0 < target.port < 65536:
-        raise SnmpUnreachable(f"{where} is not an address and a port")
-    try:
-        found = socket.getaddrinfo(target.address, target.port, type=socket.SOCK_DGRAM)
-    except socket.gaierror as error:
-        if error.errno in _NAME_UNKNOWN:
-            raise SnmpUnreachable(
-                f"{target.address} is not an address or a known name: check spelling and DNS"
-            ) from None
-        raise SnmpLocalFault(f"this poller cannot look up {target.address}: {error.strerror}") from None
-    except UnicodeError:
-        raise SnmpUnreachable(f"{target.address} is not an address or a known name: check spelling and DNS") from None
-    except OSError as error:
-        raise SnmpLocalFault(f"this poller cannot open a socket: {error.strerror}") from None
-    family, *_, address = found[0]
-    return f"udp6:[{address[0]}]:{target.port}" if family == socket.AF_INET6 else f"udp:{address[0]}:{target.port}"
+    """Net-SNMP's name of the peer."""
+    address, six = resolved(target)
+    return f"udp6:[{address}]:{target.port}" if six else f"udp:{address}:{target.port}"
 
 
 def _credential(target: SnmpTarget) -> dict[str, object]:
     if target.version in ("1", "2c"):
-        if not target.community or "\0" in target.community:
-            raise SnmpAuthError("the credential has no usable community")
-        return {"version": 1 if target.version == "1" else 2, "community": target.community}
+        return {"version": 1 if target.version == "1" else 2, "community": usable_community(target)}
     if target.version == "3":
         return {"version": 3, "community": "", **_user(target)}
     raise SnmpAuthError(f"SNMP version {target.version!r} is not supported: use 1, 2c or 3")
@@ -232,24 +325,16 @@ def _require(known: bool, what: str, protocol: str) -> None:
         raise SnmpAuthError(f"the {what} protocol {protocol!r} is not supported")
 
 
-def _var_bind(variable: SNMPVariable) -> VarBind:
-    """The library cuts an OID in two at a place of its own choosing: joined again before anyone looks at it."""
+def _var_bind(variable: _Variable) -> VarBind:
+    """The library cuts an OID in two at a place of its own choosing: joined again before anyone looks at it.
+
+    Here it is only made sure that there is a name at all; walker and getter compare it with what they asked for.
+    """
     oid = f"{variable.oid}.{variable.oid_index}" if variable.oid_index else str(variable.oid)
-    kind = _TYPES.get(variable.snmp_type, SnmpType.UNKNOWN)
-    try:
-        return VarBind(checked_oid(oid.removeprefix(".")), kind, _value(kind, variable.value or ""))
-    except SnmpBadOid:
-        raise SnmpBadAnswer("the OLT answered with a name that is no OID: its answer cannot be read") from None
-
-
-def _value(kind: SnmpType, text: str) -> int | bytes | str | None:
-    if kind in _NUMBERS:
-        return int(text)
-    if kind in _VALUELESS:
-        return None
-    if kind in (SnmpType.OID, SnmpType.IP_ADDRESS):
-        return text.removeprefix(".")
-    return text.encode("latin-1")
+    if oid[:3] not in _BEGINNINGS:
+        raise SnmpBadAnswer("the OLT answered with a name that is no OID: its answer cannot be read")
+    kind, read = _READERS.get(variable.snmp_type or "", _UNREADABLE)
+    return VarBind(oid[1:], kind, read(variable.value or ""))
 
 
 def _without_secrets(text: str, target: SnmpTarget) -> str:

@@ -14,6 +14,7 @@ class SnmpError(Exception):
     """Base of all faults that belong to the device, the network or the settings of one OLT."""
 
     kind: ClassVar[ErrorKind] = ErrorKind.DEVICE
+    place: int | None = None  # which of the names asked for (from 0) the device blames, where its answer says so
 
 
 # The names below are fixed by the design (section 7); they read as facts and carry no "Error" suffix.
@@ -27,6 +28,20 @@ class SnmpAuthError(SnmpError):
     """The credential cannot be used, or the device said that it is wrong (SNMPv3 only; v2c stays silent)."""
 
     kind = ErrorKind.AUTH
+
+
+class SnmpEngineRestarted(SnmpAuthError):
+    """The device's SNMPv3 engine is not the one this session knew, or its clock has gone back: it was restarted.
+
+    What was cached of it has been dropped, so the next request begins with its discovery.
+    """
+
+
+class SnmpUnclear(SnmpError):
+    """A fast driver cannot tell what the device said: nothing, an error status, or an answer it cannot hold.
+
+    Never the last word: the same request is to be put once more, to the session's `exact` one.
+    """
 
 
 class SnmpTooBig(SnmpError):  # noqa: N818

@@ -2,9 +2,9 @@
 
 from bisect import bisect_right
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
-from jobs.snmp.errors import SnmpDeviceError, SnmpError, SnmpNoSuchObject, SnmpTimeout, SnmpTooBig
+from jobs.snmp.errors import SnmpDeviceError, SnmpError, SnmpNoSuchObject, SnmpTimeout, SnmpTooBig, SnmpUnclear
 from jobs.snmp.session import SessionFactory, SnmpSession, SnmpType, VarBind, checked_oid
 from portal.domain.composite import SnmpTarget
 from portal.domain.oid_text import as_tuple
@@ -34,6 +34,7 @@ class Faults:
     bulk_too_big_above: int | None = None  # tooBig for a walk request of more rows
     bulk_silent_above: int | None = None  # no answer to a walk request of more rows
     cut_answers_to: int | None = None  # an answer holds at most so many values
+    names_the_guilty: bool = False  # an SNMPv1 error-index that points at the name it complains of
     stuck_at: str | None = None  # GETNEXT after this name answers this name again
 
 
@@ -42,31 +43,80 @@ class FakeSession:
     """An OLT with `rows` (dotted OID → value). `columns` are objects it knows although they may hold no row.
 
     A name outside `rows` is noSuchInstance under one of `columns`, else noSuchObject. `requests` and `closed` record
-    what was done to it; `on_request` runs before each answer (tests move their clock there).
+    what was done to it; `on_request` runs before each answer (tests move their clock there). `vague`: it is like the
+    fast driver, asks for one column at a time and hides why there is no value; its `exact` session writes into the same
+    `requests`.
     """
 
     rows: Mapping[str, Value] = field(default_factory=dict)
     columns: Sequence[str] = ()
     faults: Faults = Faults()
     v1: bool = False
+    vague: bool = False
+    parallel: bool = True
     on_request: Callable[[Request], None] | None = None
     requests: list[Request] = field(default_factory=list)
     closed: bool = False
+    repeats: int = 0
 
     def __post_init__(self) -> None:
         self._order = sorted((as_tuple(oid), oid) for oid in self.rows)
+        self._exact: FakeSession | None = None
+
+    @property
+    def columns_per_request(self) -> int:
+        """See SnmpSession."""
+        return 1 if self.vague else 50
+
+    @property
+    def exact(self) -> "FakeSession":
+        """See SnmpSession."""
+        if not self.vague:
+            return self
+        if self._exact is None:
+            self._exact = replace(self, vague=False)
+        return self._exact
 
     def get(self, oids: Sequence[str]) -> list[VarBind]:
         """See SnmpSession."""
+        try:
+            answer = self._got(oids)
+        except SnmpTimeout:
+            raise
+        except SnmpError as error:
+            return self._hidden(error)
+        return [bind for bind in answer if not (self.vague and bind.missing)]
+
+    def next_rows(self, oids: Sequence[str], max_repetitions: int) -> list[VarBind]:
+        """See SnmpSession. Answers row by row, as GETBULK does; one row in SNMPv1."""
+        if self.vague and (len(oids) > 1 or max_repetitions == 1):
+            return self.exact.next_rows(oids, max_repetitions)
+        try:
+            answer = self._came_after(oids, max_repetitions)
+        except SnmpTimeout:
+            raise
+        except SnmpError as error:
+            return self._hidden(error)
+        told = [bind for bind in answer if not (self.vague and bind.missing)]
+        return told if told or not self.vague else self._hidden(SnmpUnclear("nothing"))
+
+    def _hidden(self, error: SnmpError) -> list[VarBind]:
+        raise SnmpUnclear("an answer without values") if self.vague else error
+
+    def _got(self, oids: Sequence[str]) -> list[VarBind]:
         names = self._receive(Request("get", tuple(oids)))
         self._fail_if(_above(len(names), self.faults.get_too_big_above), SnmpTooBig("answer would be too big"))
         answer = [self._instance(name) for name in names]
         if self.v1 and len(names) > 1 and any(bind.missing for bind in answer):
-            raise SnmpNoSuchObject("one of several names does not exist")
+            raise self._blamed(SnmpNoSuchObject("one of several names does not exist"), answer)
         return self._sent(answer)
 
-    def next_rows(self, oids: Sequence[str], max_repetitions: int) -> list[VarBind]:
-        """See SnmpSession. Answers row by row, as GETBULK does; one row in SNMPv1."""
+    def _blamed(self, error: SnmpError, answer: list[VarBind]) -> SnmpError:
+        if self.faults.names_the_guilty:
+            error.place = next(place for place, bind in enumerate(answer) if bind.missing)
+        return error
+
+    def _came_after(self, oids: Sequence[str], max_repetitions: int) -> list[VarBind]:
         names = list(self._receive(Request("next", tuple(oids), max_repetitions)))
         self._fail_if(_above(max_repetitions, self.faults.bulk_too_big_above), SnmpTooBig("answer would be too big"))
         self._fail_if(_above(max_repetitions, self.faults.bulk_silent_above), SnmpTimeout("no answer"))

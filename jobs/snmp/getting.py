@@ -1,21 +1,28 @@
 """GET of many instances over any session: packed, split down to the guilty instance on trouble. No decoding."""
 
-from collections import deque
+import contextvars
+import threading
+import time
 from collections.abc import Callable, Sequence
+from contextlib import closing
 from dataclasses import dataclass, field
 
+from jobs.snmp.batches import Batch, Batches
 from jobs.snmp.errors import (
     SnmpAuthError,
     SnmpBadAnswer,
-    SnmpBadOid,
     SnmpDeviceError,
     SnmpError,
     SnmpTimeout,
     SnmpTooBig,
+    SnmpUnclear,
     SnmpUnreachable,
 )
-from jobs.snmp.session import SnmpSession, VarBind, checked_oid
+from jobs.snmp.pace import Pace
+from jobs.snmp.session import SnmpSession, VarBind
+from jobs.snmp.sizes import average_octets
 from portal.domain.statuses import ErrorKind
+from portal.domain.table_sizes import SizeEvidence, Sizes
 
 PROBE_OID = "1.3.6.1.2.1.1.3.0"  # sysUpTime (RFC 3418): any answer to it, even "no such object", shows a living OLT
 SPLIT = 5  # 50 → 10 → 2 → 1: few requests to find one guilty instance, each of which may block for a whole time-out
@@ -27,14 +34,19 @@ class GetResult:
     """`values` by OID as asked for (markers included); `failed` says why the others have none. Both cover all OIDs.
 
     `error_kind` is set when the whole run was stopped; single failed instances do not set it. `message` tells of the
-    stop, else of the first failed instance. `dead` means that nothing answers any more. `batch_size` is the packing in
-    use at the end. `pdus` counts requests, `timeouts` those without an answer.
+    stop, else of the first failed instance. `dead` means that nothing answers any more. `batch_size` is the smallest
+    packing in use at the end. `pdus` counts requests, `timeouts` those without an answer, `retries` the repeats of the
+    helpers' sessions, which are in neither; the caller counts those of its own session. `octets`: of names and values
+    as they were sent, extrapolated from three of each answer. `sizes`: what was learned about the size of messages.
     """
 
     values: dict[str, VarBind] = field(default_factory=dict)
     failed: dict[str, ErrorKind] = field(default_factory=dict)
     pdus: int = 0
     timeouts: int = 0
+    retries: int = 0
+    octets: int = 0
+    sizes: tuple[SizeEvidence, ...] = ()
     batch_size: int = 0
     dead: bool = False
     error_kind: ErrorKind | None = None
@@ -49,15 +61,28 @@ def get_many(
     deadline: float,
     checkpoint: Callable[[], None],
     clock: Callable[[], float],
+    roots: Sequence[str] = (),
+    sizes: Sizes | None = None,
+    max_inflight: int = 1,
+    open_more: Callable[[], SnmpSession] | None = None,
+    pause: Callable[[float], None] = time.sleep,
 ) -> GetResult:
     """Read all `oids`, at most `max_varbinds` in one request. Never raises SnmpError.
 
     `deadline` is a reading of `clock` (seconds); no request starts at or after it. `checkpoint` runs before every
     request and may raise to stop everything. After each time-out one cheap probe decides: silence means a dead OLT and
     the end; an answer means that the batch holds a guilty instance, and it is divided.
+
+    `roots`: the columns the instances belong to, and `sizes` the message sizes that earlier runs learned of their
+    tables. With `open_more`, up to `max_inflight` requests are under way at once: once the first is answered, threads
+    open a session each, use it and close it; `checkpoint` must then bear being called by any of them. `pause` sleeps
+    the given seconds, after a time-out.
     """
-    getter = _Getter(session, max(1, max_varbinds), deadline, checkpoint, clock)
-    getter.run(oids)
+    batches = Batches(max(1, max_varbinds), roots, sizes or {})
+    getter = _Getter(batches, deadline, checkpoint, clock, Pace(max_inflight, pause))
+    getter.open_more = open_more if session.parallel else None
+    batches.accept(oids)
+    getter.run(session)
     return getter.result()
 
 
@@ -69,117 +94,159 @@ class _Stop(Exception):  # noqa: N818  # a signal inside this module, not an err
         self.kind = kind
 
 
-@dataclass
 class _Getter:
-    session: SnmpSession
-    batch_size: int
-    deadline: float
-    checkpoint: Callable[[], None]
-    clock: Callable[[], float]
-    names: dict[str, str] = field(default_factory=dict)  # as asked for → as sent
-    fresh: deque[str] = field(default_factory=deque)
-    parts: list[list[str]] = field(default_factory=list)  # of divided batches; these go first
-    values: dict[str, VarBind] = field(default_factory=dict)
-    failed: dict[str, ErrorKind] = field(default_factory=dict)
-    pdus: int = 0
-    timeouts: int = 0
-    dead: bool = False
-    error_kind: ErrorKind | None = None
-    message: str = ""
+    """Shared by the threads of one run. What changes, changes under `_turn`; only requests are sent outside of it."""
 
-    def run(self, oids: Sequence[str]) -> None:
-        for oid in oids:
-            self._accept(oid)
-        self.fresh.extend(dict.fromkeys(name for name in self.names.values() if name not in self.failed))
+    def __init__(
+        self,
+        batches: Batches,
+        deadline: float,
+        checkpoint: Callable[[], None],
+        clock: Callable[[], float],
+        pace: Pace,
+    ) -> None:
+        self.batches, self.pace = batches, pace
+        self.deadline, self.checkpoint, self.clock = deadline, checkpoint, clock
+        self.open_more: Callable[[], SnmpSession] | None = None
+        self.pdus = self.timeouts = self.retries = self.octets = 0
+        self.dead = False
+        self.stopped: BaseException | None = None
+        self._turn = threading.Condition()
+        self._inflight = 0
+        self._helpers: list[threading.Thread] = []
+
+    def run(self, session: SnmpSession) -> None:
+        """Ask until nothing is left. What the checkpoint raised is raised here, after all helpers have ended."""
         try:
-            while batch := self._next_batch():
-                self._ask(batch)
-        except _Stop as stop:
-            self.error_kind, self.message = stop.kind, str(stop)
-            for name in self.names.values():
-                if name not in self.values:
-                    self.failed.setdefault(name, stop.kind)
+            self._work(session)
+        except BaseException as error:  # a signal's handler may raise anywhere: the helpers must hear of it
+            self._end(error)
+            raise
+        finally:
+            for helper in self._helpers:
+                helper.join()
+        if isinstance(self.stopped, _Stop):
+            self.batches.give_up(self.stopped.kind)
+        elif self.stopped is not None:
+            raise self.stopped
 
     def result(self) -> GetResult:
+        """What came of it."""
+        stop = self.stopped if isinstance(self.stopped, _Stop) else None
         return GetResult(
-            values={oid: self.values[name] for oid, name in self.names.items() if name in self.values},
-            failed={oid: self.failed[name] for oid, name in self.names.items() if name in self.failed},
+            values=self.batches.values_as_asked(),
+            failed=self.batches.failed_as_asked(),
             pdus=self.pdus,
             timeouts=self.timeouts,
-            batch_size=self.batch_size,
+            retries=self.retries,
+            octets=self.octets,
+            sizes=self.batches.evidence(),
+            batch_size=self.batches.smallest(),
             dead=self.dead,
-            error_kind=self.error_kind,
-            message=self.message,
+            error_kind=stop.kind if stop else None,
+            message=str(stop) if stop else self.batches.message,
         )
 
-    def _accept(self, oid: str) -> None:
+    def _work(self, session: SnmpSession) -> None:
+        """Take batches and ask for them, in whichever thread."""
+        while (batch := self._take()) is not None:
+            try:
+                self._ask(session, batch)
+            except BaseException as error:  # of the checkpoint too: it ends the work of every thread
+                self._end(error)
+            finally:
+                with self._turn:
+                    self._inflight -= 1
+                    self._turn.notify_all()
+            self._call_helpers()
+
+    def _take(self) -> Batch | None:
+        with self._turn:
+            while self.stopped is None:
+                if self._inflight < self.pace.allowed and (batch := self.batches.take()) is not None:
+                    self._inflight += 1
+                    return batch
+                if not self._inflight:
+                    return None
+                self._turn.wait()
+            return None
+
+    def _end(self, error: BaseException) -> None:
+        with self._turn:
+            if self.stopped is None or isinstance(self.stopped, _Stop) and not isinstance(error, _Stop):
+                self.stopped = error
+
+    def _call_helpers(self) -> None:
+        """Once the OLT has answered, and only while there is work for more than one."""
+        if self.open_more is None or self._helpers or self.timeouts >= self.pdus or not self.batches.many_left():
+            return
+        for _ in range(self.pace.most - 1):
+            context = contextvars.copy_context()  # so that a helper finds the settings of the application too
+            self._helpers.append(threading.Thread(target=context.run, args=(self._help, self.open_more), daemon=True))
+        for helper in self._helpers:
+            helper.start()
+
+    def _help(self, open_more: Callable[[], SnmpSession]) -> None:
         try:
-            self.names[oid] = checked_oid(oid)
-        except SnmpBadOid as error:
-            self.names[oid] = oid
-            self._fail(oid, error)
+            with closing(open_more()) as session:
+                self._work(session)
+                with self._turn:
+                    self.retries += session.repeats
+        except SnmpError:
+            return  # no further session can be had: the others do the work
+        except BaseException as error:  # of our own code: it must not vanish in a thread
+            self._end(error)
 
-    def _fail(self, name: str, error: SnmpError) -> None:
-        self.failed[name] = error.kind
-        self.message = self.message or f"{name}: {error}"
-
-    def _next_batch(self) -> list[str]:
-        if self.parts:
-            part = self.parts.pop()
-            if len(part) > self.batch_size:
-                self.parts.append(part[self.batch_size :])
-            return part[: self.batch_size]
-        return [self.fresh.popleft() for _ in range(min(self.batch_size, len(self.fresh)))]
-
-    def _ask(self, batch: list[str]) -> None:
+    def _ask(self, session: SnmpSession, batch: Batch) -> None:
         try:
-            answer = self._request(batch)
+            answer = self._request(session.exact if batch.exact else session, batch.names)
         except SnmpTimeout as error:
-            self._after_silence(batch, error)
+            self._after_silence(session, batch, error)
+        except SnmpUnclear:
+            with self._turn:
+                self.batches.ask_exactly(batch)
         except (SnmpAuthError, SnmpBadAnswer, SnmpUnreachable) as error:
             raise _Stop(error.kind, str(error)) from None
         except SnmpTooBig as error:
-            self.batch_size = min(self.batch_size, -(-len(batch) // 2))
-            self._divide(batch, 2, error)
+            with self._turn:
+                self.batches.refused(batch, error)
         except SnmpError as error:
-            self._divide(batch, SPLIT, error)
+            with self._turn:
+                self.batches.divide(batch, SPLIT, error)
         else:
-            self._keep(batch, answer)
+            self.pace.answered()
+            self._keep(session, batch, answer)
 
-    def _request(self, batch: list[str]) -> list[VarBind]:
+    def _request(self, session: SnmpSession, names: list[str]) -> list[VarBind]:
+        self.pace.wait()
         if self.clock() >= self.deadline:
-            read, total = len(self.values), len(self.names)
-            raise _Stop(ErrorKind.TIME_LIMIT, f"time limit reached with {read} of {total} instances read")
+            text = f"time limit reached with {len(self.batches.values)} of {self.batches.total} instances read"
+            raise _Stop(ErrorKind.TIME_LIMIT, text)
         self.checkpoint()
-        self.pdus += 1
-        return self.session.get(batch)
+        with self._turn:
+            self.pdus += 1
+        return session.get(names)
 
-    def _keep(self, batch: list[str], answer: list[VarBind]) -> None:
-        """Values count by their name, not by their place: some devices cut an answer, or answer something else."""
-        asked = set(batch)
-        self.values |= {bind.oid: bind for bind in answer if bind.oid in asked}
-        rest = [name for name in batch if name not in self.values]
-        if len(rest) == len(batch):
-            self._divide(batch, SPLIT, SnmpDeviceError("the answer does not hold what was asked for"))
-        elif rest:
-            self.batch_size = min(self.batch_size, len(batch) - len(rest))
-            self.parts.append(rest)
+    def _keep(self, session: SnmpSession, batch: Batch, answer: list[VarBind]) -> None:
+        average = average_octets(answer)
+        clear = batch.exact or session.exact is session
+        with self._turn:
+            self.octets += average * len(answer)
+            rest = self.batches.keep(batch, answer, average)
+            if rest and not clear:
+                self.batches.doubt(batch, rest)
+            elif len(rest) == len(batch.names):
+                self.batches.divide(batch, SPLIT, SnmpDeviceError("the answer does not hold what was asked for"))
+            elif rest:
+                self.batches.cut(batch, rest)
 
-    def _divide(self, batch: list[str], into: int, error: SnmpError) -> None:
-        if len(batch) == 1:
-            self._fail(batch[0], error)
-            return
-        size = -(-len(batch) // into)
-        parts = [batch[start : start + size] for start in range(0, len(batch), size)]
-        self.parts.extend(reversed(parts))
-
-    def _after_silence(self, batch: list[str], error: SnmpTimeout) -> None:
+    def _after_silence(self, session: SnmpSession, batch: Batch, error: SnmpTimeout) -> None:
         """Find out by one cheap request whether the OLT is dead or only this batch is poison for it."""
-        self.timeouts += 1
+        self._count_silence()
         try:
-            self._request([PROBE_OID])
+            self._request(session, [PROBE_OID])
         except SnmpTimeout:
-            self.timeouts += 1
+            self._count_silence()
             self.dead = True
             raise _Stop(error.kind, str(error)) from None
         except SnmpError:
@@ -187,5 +254,10 @@ class _Getter:
         if self.timeouts >= MAX_TIMEOUTS:
             text = f"{self.timeouts} requests without an answer, though the OLT is alive: the rest is left alone"
             raise _Stop(error.kind, text)
-        self.batch_size = min(self.batch_size, -(-len(batch) // SPLIT))
-        self._divide(batch, SPLIT, error)
+        with self._turn:
+            self.batches.silent(batch, SPLIT, error)
+
+    def _count_silence(self) -> None:
+        self.pace.silent()
+        with self._turn:
+            self.timeouts += 1

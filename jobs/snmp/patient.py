@@ -4,10 +4,11 @@ The C library can repeat too, but between its tries nobody looks at the lease: a
 and wakes up after its lease has gone would still send one datagram for each try that was left.
 """
 
+import threading
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from jobs.snmp.errors import SnmpTimeout, silence
+from jobs.snmp.errors import SnmpEngineRestarted, SnmpTimeout, silence
 from jobs.snmp.session import SessionFactory, SnmpSession, VarBind
 from portal.domain.composite import SnmpTarget
 
@@ -16,13 +17,57 @@ class PatientSession:
     """Like the session that `open_session` gives, which then sends each request once. `repeats` counts further tries.
 
     The caller has passed the checkpoint before the first try of a request; what `checkpoint` raises passes through.
+    An SNMPv3 engine that was restarted is asked once more, besides: its discovery then comes first.
     """
 
     def __init__(self, open_session: SessionFactory, target: SnmpTarget, checkpoint: Callable[[], None]) -> None:
         self._session: SnmpSession = open_session(replace(target, retries=0))
         self._target = target
         self._checkpoint = checkpoint
-        self.repeats = 0
+        self._exact: PatientSession | None = None
+        self._repeats = 0
+
+    @staticmethod
+    def one_at_a_time(checkpoint: Callable[[], None]) -> Callable[[], None]:
+        """The same checkpoint for several threads: a lease cannot be looked at by two at once, so one waits."""
+        lock = threading.Lock()
+
+        def guarded() -> None:
+            with lock:
+                checkpoint()
+
+        return guarded
+
+    @property
+    def columns_per_request(self) -> int:
+        """See SnmpSession."""
+        return self._session.columns_per_request
+
+    @property
+    def parallel(self) -> bool:
+        """See SnmpSession."""
+        return self._session.parallel
+
+    @property
+    def repeats(self) -> int:
+        """See SnmpSession. Those of the exact session count too; set to 0 to begin a new count."""
+        return self._repeats + (self._exact.repeats if self._exact is not None else 0)
+
+    @repeats.setter
+    def repeats(self, number: int) -> None:
+        self._repeats = number
+        if self._exact is not None:
+            self._exact.repeats = 0
+
+    @property
+    def exact(self) -> "PatientSession":
+        """See SnmpSession. As patient as this one."""
+        inner = self._session.exact
+        if inner is self._session:
+            return self
+        if self._exact is None or self._exact._session is not inner:
+            self._exact = PatientSession(lambda _target: inner, self._target, self._checkpoint)
+        return self._exact
 
     def get(self, oids: Sequence[str]) -> list[VarBind]:
         """See SnmpSession."""
@@ -37,12 +82,17 @@ class PatientSession:
         self._session.close()
 
     def _patiently(self, send: Callable[[], list[VarBind]]) -> list[VarBind]:
-        for left in range(self._target.retries, -1, -1):
+        left, restarted = self._target.retries, False
+        while True:
             try:
                 return send()
+            except SnmpEngineRestarted:
+                if restarted:
+                    raise
+                restarted = True
             except SnmpTimeout:
                 if not left:
-                    break
+                    raise SnmpTimeout(silence(self._target)) from None
+                left -= 1
             self._checkpoint()
-            self.repeats += 1
-        raise SnmpTimeout(silence(self._target))
+            self._repeats += 1

@@ -58,8 +58,31 @@ class VarBind(NamedTuple):
 class SnmpSession(Protocol):
     """A conversation with one OLT. Belongs to one thread. Every method raises `SnmpError` kinds only."""
 
+    @property
+    def columns_per_request(self) -> int:
+        """How many columns one `next_rows` may ask for."""
+        ...
+
+    @property
+    def parallel(self) -> bool:
+        """True when several sessions to this OLT may be in use at once, each in a thread of its own."""
+        ...
+
+    @property
+    def repeats(self) -> int:
+        """Further tries of silent requests that this session has made by itself. 0 for a driver."""
+        ...
+
+    @property
+    def exact(self) -> "SnmpSession":
+        """The session to ask when this one raises SnmpUnclear or leaves names out; itself where it is always clear."""
+        ...
+
     def get(self, oids: Sequence[str]) -> list[VarBind]:
-        """One GET request. The answer may hold fewer values than asked for: some devices cut it. Empty for no OIDs."""
+        """One GET request. The answer may hold fewer values than asked for: some devices cut it. Empty for no OIDs.
+
+        A session that is not its own `exact` one leaves out every name without a value, whatever the reason.
+        """
         ...
 
     def next_rows(self, oids: Sequence[str], max_repetitions: int) -> list[VarBind]:

@@ -4,49 +4,40 @@ Every returned OID must come after the last one of its column; rows and time are
 the device itself said so, by leaving the column or by endOfMibView.
 """
 
-from collections.abc import Callable, Sequence
+import time
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from jobs.snmp.errors import (
-    SnmpBadOid,
-    SnmpDeviceError,
-    SnmpError,
-    SnmpNoSuchObject,
-    SnmpNotIncreasing,
-    SnmpTimeout,
-    SnmpTooBig,
-)
-from jobs.snmp.session import MAX_REPETITIONS, SnmpSession, SnmpType, VarBind, checked_oid
-from portal.domain.oid_text import as_tuple, index_of
-from portal.domain.readings import RawValue
+from jobs.snmp.columns import Column, WalkedColumn, started
+from jobs.snmp.errors import SnmpDeviceError, SnmpError, SnmpNoSuchObject, SnmpTimeout, SnmpTooBig, SnmpUnclear
+from jobs.snmp.pace import Pace
+from jobs.snmp.session import MAX_REPETITIONS, SnmpSession, VarBind
+from jobs.snmp.sizes import MessageSize, average_octets, first_octets, known_for
+from portal.domain.oid_text import as_tuple
 from portal.domain.statuses import ErrorKind
+from portal.domain.table_sizes import WALK, SizeEvidence, Sizes, table_of
 
-MAX_ANSWER_VALUES = 100  # rows * columns asked for in one request; many columns get fewer rows each
+__all__ = ["HUGE_ROWS", "WalkResult", "WalkedColumn", "walk"]
+
+MAX_ANSWER_VALUES = 100  # rows * columns asked for in one request; LARGEST_OCTETS may make it less
 TIMEOUT_DIVISOR = 4  # a time-out is dear (it blocks for all retries), so the request shrinks faster than after tooBig
-
-
-@dataclass(frozen=True)
-class WalkedColumn:
-    """One column. `complete` means: these rows and no others. `supported` False: the device has no such column.
-
-    A row is its index (what follows the column's root in the name, such as "4194312448.2") and its value.
-    """
-
-    root: str  # canonical OID
-    rows: Sequence[tuple[str, RawValue]]
-    complete: bool
-    supported: bool = True
-    error_kind: ErrorKind | None = None
-    message: str = ""
+HUGE_ROWS = 5_000  # rows of one column from which on its ports are worth being known (`below`)
+MAX_SILENT_PORTS = 3  # in a row; then the OLT is left alone
 
 
 @dataclass(frozen=True)
 class WalkResult:
-    """The columns in the order asked for. `pdus` counts requests, `timeouts` those without an answer."""
+    """The columns in the order asked for. `pdus` counts requests, `timeouts` those without an answer.
+
+    `octets`: of names and values as they were sent, extrapolated from three values of each answer. `sizes`: what this
+    walk learned about the size of messages.
+    """
 
     columns: tuple[WalkedColumn, ...]
     pdus: int
     timeouts: int
+    octets: int = 0
+    sizes: tuple[SizeEvidence, ...] = ()
 
     @property
     def rows(self) -> int:
@@ -74,6 +65,10 @@ def walk(
     checkpoint: Callable[[], None],
     clock: Callable[[], float],
     answered: bool = False,
+    sizes: Sizes | None = None,
+    below: Sequence[str] = (),
+    resume: Mapping[str, str] | None = None,
+    pause: Callable[[float], None] = time.sleep,
 ) -> WalkResult:
     """Walk the columns side by side. Never raises SnmpError: what went wrong stands at the column, beside its rows.
 
@@ -82,82 +77,28 @@ def walk(
     moment ago: without it, a first request without answer means a dead OLT and ends the walk at once.
     A column without rows is asked for by GET once: noSuchObject there means *not supported*, which is not *empty*. An
     SNMPv1 device cannot tell the two apart and then counts as not supported, so that nobody is marked missing in error.
+
+    `sizes`: message sizes of earlier runs. `below`: indexes of the PON ports known under these columns: where a port
+    cannot be read the walk goes on at the next one, and the column is not complete; ports that are not in the list are
+    read all the same. `resume`: for a root (as given in `roots`) the index after which to begin. `pause` sleeps the
+    given seconds, after a time-out.
     """
+    ports = sorted(as_tuple(port) for port in below)
+    columns = [started(root, (resume or {}).get(root, ""), ports) for root in roots]
+    known = known_for(sizes or {}, WALK, _tables(columns))
     repetitions = min(max(max_repetitions, 1), MAX_REPETITIONS)
-    walker = _Walker(session, repetitions, max_rows, deadline, checkpoint, clock, answered)
-    columns = [_started(root) for root in roots]
+    octets = max((first_octets(column.root) for column in columns if not column.done), default=1)
+    side = max(1, min(len(columns), session.columns_per_request))
+    size = MessageSize(min(repetitions * side, MAX_ANSWER_VALUES), octets, known)
+    walker = _Walker(session, repetitions, max_rows, deadline, checkpoint, clock, answered, size, Pace(1, pause))
     walker.run(columns)
-    return WalkResult(tuple(column.result() for column in columns), walker.pdus, walker.timeouts)
+    evidence = tuple(one for table in sorted(_tables(columns)) for one in size.evidence(WALK, table))
+    found = tuple(column.result() for column in columns)
+    return WalkResult(found, walker.pdus, walker.timeouts, walker.octets, evidence)
 
 
-@dataclass
-class _Column:
-    root: str
-    rows: list[tuple[str, RawValue]] = field(default_factory=list)
-    done: bool = False
-    complete: bool = False
-    supported: bool = True
-    error: SnmpError | None = None
-    error_kind: ErrorKind | None = None
-    last_oid: str = ""
-
-    def __post_init__(self) -> None:
-        self.last_oid = self.root
-        self._root = self._last = as_tuple(self.root)
-
-    def take(self, bind: VarBind, max_rows: int) -> None:
-        """Judge the next value of this column: a row, the end, or a fault."""
-        if bind.type is SnmpType.END_OF_MIB_VIEW:
-            self.finish()
-        elif bind.missing:
-            self._absent(bind)
-        elif (place := as_tuple(bind.oid)) <= self._last:
-            self.stop(SnmpNotIncreasing(f"{bind.oid} came after {self.last_oid}: the OLT's names do not increase"))
-        elif place[: len(self._root)] != self._root:
-            self.finish()
-        elif len(self.rows) >= max_rows:
-            self.stop(SnmpDeviceError(f"{self.root} has more than {max_rows} rows: cut there"), ErrorKind.INCOMPLETE)
-        else:
-            self.rows.append((index_of(bind.oid, self.root), bind.value))
-            self._last, self.last_oid = place, bind.oid
-
-    def finish(self) -> None:
-        self.done = self.complete = True
-
-    def stop(self, error: SnmpError, kind: ErrorKind | None = None) -> None:
-        self.done, self.complete = True, False
-        self.error, self.error_kind = error, kind or error.kind
-
-    def unsupported(self, bind_type: str) -> None:
-        self.supported = False
-        self.stop(
-            SnmpNoSuchObject(
-                f"{self.root} is not supported by this OLT ({bind_type}): check the OID against model and firmware; "
-                "an SNMP view on the OLT may also hide it"
-            )
-        )
-
-    def _absent(self, bind: VarBind) -> None:
-        """A marker that GETNEXT must not return; seen from agents that hide a subtree by a view."""
-        if self.rows:
-            text = f"{bind.type} after {self.last_oid}, in the middle of a walk"
-            self.stop(SnmpDeviceError(text), ErrorKind.INCOMPLETE)
-        else:
-            self.unsupported(bind.type)
-
-    def result(self) -> WalkedColumn:
-        message = str(self.error) if self.error else ""
-        return WalkedColumn(self.root, tuple(self.rows), self.complete, self.supported, self.error_kind, message)
-
-
-def _started(asked: str) -> _Column:
-    try:
-        return _Column(checked_oid(asked))
-    except SnmpBadOid as error:
-        column = _Column("0.0")
-        column.root = asked
-        column.stop(error)
-        return column
+def _tables(columns: Sequence[Column]) -> set[str]:
+    return {table_of(column.root) for column in columns if not (column.done and column.error and not column.rows)}
 
 
 @dataclass
@@ -169,36 +110,50 @@ class _Walker:
     checkpoint: Callable[[], None]
     clock: Callable[[], float]
     answered: bool
+    size: MessageSize
+    pace: Pace
     together: bool = True  # all columns in one request, until that fails
-    ceiling: int = 0  # rows a column starts with
+    rows_limit: int = 0  # rows a request may ask for while a row the device fails on is being looked for; 0: no limit
+    silent_ports: int = 0
     pdus: int = 0
     timeouts: int = 0
+    octets: int = 0
+    exact: set[str] = field(default_factory=set)  # columns whose next question only the exact session can answer
 
-    def run(self, columns: list[_Column]) -> None:
-        self.ceiling = self.repetitions
+    def run(self, columns: list[Column]) -> None:
         while active := [column for column in columns if not column.done]:
-            asked = active if self.together else active[:1]
+            asked = active[: self._side(len(active))]
             self._advance(asked, active)
             if not self.together and asked[0].done:
-                self.repetitions = self.ceiling  # what one column could not take says nothing about the next
-        empty = [column for column in columns if column.complete and not column.rows]
+                self.rows_limit = 0  # what one column could not take says nothing about the next
+        empty = [column for column in columns if column.complete and not column.rows and not column.started_at]
         if empty:
             self._tell_empty_from_unsupported(empty)
 
-    def _advance(self, asked: list[_Column], active: list[_Column]) -> None:
-        rows = max(1, min(self.repetitions, MAX_ANSWER_VALUES // len(asked)))
+    def _side(self, active: int) -> int:
+        """How many columns to ask for at once."""
+        return min(active, self.session.columns_per_request, self.size.current) if self.together else 1
+
+    def _advance(self, asked: list[Column], active: list[Column]) -> None:
+        rows = max(1, min(self.repetitions, self.rows_limit or self.repetitions, self.size.current // len(asked)))
+        doubtful = any(column.last_oid in self.exact for column in asked)
         if self._late(active):
             return
         try:
-            answer = self.session.next_rows([column.last_oid for column in asked], rows)
+            session = self.session.exact if doubtful else self.session
+            answer = session.next_rows([column.last_oid for column in asked], rows)
+        except SnmpUnclear:
+            self.exact.update(column.last_oid for column in asked)
         except SnmpError as error:
             self._retreat(error, rows, asked, active)
         else:
-            self.answered = True
-            self._take(asked, answer)
+            self.pace.answered()
+            self.answered, self.silent_ports = True, 0
+            self._take(asked, answer, rows)
 
-    def _late(self, columns: list[_Column]) -> bool:
+    def _late(self, columns: list[Column]) -> bool:
         """True at the deadline, with the columns stopped; else the checkpoint is passed and a request may go out."""
+        self.pace.wait()
         if self.clock() >= self.deadline:
             for column in columns:
                 text = f"time limit reached with {len(column.rows)} rows of {column.root}"
@@ -208,41 +163,58 @@ class _Walker:
         self.pdus += 1
         return False
 
-    def _take(self, asked: list[_Column], answer: list[VarBind]) -> None:
-        before = [(column.done, column.last_oid) for column in asked]
-        for place, bind in enumerate(answer):
-            column = asked[place % len(asked)]
-            if not column.done:
-                column.take(bind, self.max_rows)
-        if before == [(column.done, column.last_oid) for column in asked]:
+    def _take(self, asked: list[Column], answer: list[VarBind], rows: int) -> None:
+        before = [column.last_oid for column in asked]
+        for place, column in enumerate(asked):
+            column.take(answer[place :: len(asked)], self.max_rows)
+        self._measure(asked, answer, rows * len(asked))
+        if not any(column.done for column in asked) and before == [column.last_oid for column in asked]:
             for column in asked:
                 column.stop(SnmpDeviceError(f"the OLT answered the walk of {column.root} without any value"))
 
-    def _retreat(self, error: SnmpError, rows: int, asked: list[_Column], active: list[_Column]) -> None:
+    def _measure(self, asked: list[Column], answer: list[VarBind], values: int) -> None:
+        average = average_octets(answer)
+        self.octets += average * len(answer)
+        if len(answer) >= values:
+            self.size.answered(values, average, whole=values + len(asked) > self.size.current)
+        elif answer and not any(column.done for column in asked):
+            self.size.truncated(values, len(answer))
+
+    def _retreat(self, error: SnmpError, rows: int, asked: list[Column], active: list[Column]) -> None:
         """Ask for less next time, or stop what cannot be read: each branch makes a request smaller or ends a column."""
+        values = rows * len(asked)
         if isinstance(error, SnmpTimeout):
             self.timeouts += 1
-            if self.answered and rows > 1:
-                self.repetitions = self.ceiling = max(1, rows // TIMEOUT_DIVISOR)
-            else:
-                _stop_all(active, error)
-        elif isinstance(error, SnmpTooBig | SnmpDeviceError) and rows > 1:
+            self.pace.silent()
+            self._after_silence(error, values, asked, active)
+        elif isinstance(error, SnmpTooBig) and values > 1:
             self.answered = True
-            self.repetitions = rows // 2
+            self.size.refused(values)
         elif isinstance(error, SnmpTooBig | SnmpDeviceError | SnmpNoSuchObject):
             self.answered = True
-            if len(asked) > 1:
-                self.together, self.repetitions = False, self.ceiling
-            else:
-                asked[0].stop(error)
+            if rows > 1:
+                self.rows_limit = rows // 2
+            elif len(asked) > 1:
+                self.together, self.rows_limit = False, 0
+            elif asked[0].fail(error):
+                self.rows_limit = 0
         else:
             _stop_all(active, error)
 
-    def _tell_empty_from_unsupported(self, empty: list[_Column]) -> None:
+    def _after_silence(self, error: SnmpTimeout, values: int, asked: list[Column], active: list[Column]) -> None:
+        if self.answered and values > 1:
+            self.size.silent(values, TIMEOUT_DIVISOR)
+            return
+        self.silent_ports += 1
+        went_on = [column.fail(error) for column in asked] if self.answered else [False]
+        if not any(went_on) or self.silent_ports >= MAX_SILENT_PORTS:
+            _stop_all([column for column in active if not column.done], error)
+
+    def _tell_empty_from_unsupported(self, empty: list[Column]) -> None:
         if self._late(empty):
             return
         try:
-            answer = self.session.get([f"{column.root}.0" for column in empty])
+            answer = self.session.exact.get([f"{column.root}.0" for column in empty])
         except SnmpNoSuchObject:
             for column in empty:
                 column.unsupported("noSuchName")
@@ -252,20 +224,9 @@ class _Walker:
         else:
             found = {bind.oid: bind for bind in answer}
             for column in empty:
-                _judge_empty(column, found.get(f"{column.root}.0"))
+                column.judge_empty(found.get(f"{column.root}.0"))
 
 
-def _stop_all(columns: list[_Column], error: SnmpError) -> None:
+def _stop_all(columns: list[Column], error: SnmpError) -> None:
     for column in columns:
         column.stop(error)
-
-
-def _judge_empty(column: _Column, bind: VarBind | None) -> None:
-    """The column stays complete and empty only on the device's clear word that it knows the column (noSuchInstance)."""
-    if bind is None or bind.type is SnmpType.NO_SUCH_INSTANCE:
-        return
-    if bind.missing:
-        column.unsupported(bind.type)
-    else:
-        text = f"{column.root}: a GET finds {bind.oid}, GETNEXT does not: read it by GET"
-        column.stop(SnmpDeviceError(text), ErrorKind.INCOMPLETE)

@@ -29,6 +29,7 @@ def walked(session, *roots: str, **settings) -> WalkResult:
         "deadline": 100.0,
         "checkpoint": lambda: None,
         "clock": lambda: 0.0,
+        "pause": lambda seconds: None,
     }
     return walk(session, roots, **(defaults | settings))
 
