@@ -17,12 +17,13 @@ _HELP = """Serve simulated OLTs as real SNMP agents over UDP until SIGTERM or Ct
 
 \b
   flask simulate --olt huawei@127.0.0.1:20000,onus=64 --olt zte@20001,onus=125,churn=0.05
-  flask simulate --olt walks/zxa10_c320.snmprec@20002
+  flask simulate --olt walks/zxa10_c320.snmprec@20002 --olt vsol@20003,model=V1600D
   flask simulate --olt huawei@20000,onus=64,delay=0.02 --count 50 --log requests.log
 
 \b
 An OLT is SOURCE@[HOST:]PORT[,KEY=VALUE...]
-  SOURCE     huawei, zte, or the path of a .snmprec recording
+  SOURCE     huawei, zte, fiberhome, vsol, bdcom, cdata, nokia, ufiber, or
+             the path of a .snmprec recording
   HOST       127.0.0.1 unless given
   PORT       0 takes any free port; the ready line tells which
 
@@ -40,21 +41,54 @@ Generated OLTs
   onus=N          rows in the ONU tables while churn is 0 (64, up to 16384)
   churn=X         outages per ONU and hour, 0 to 1 (0); a fifth as often an ONU
                   is removed for a while and another appears
-  family=B|C      how a ZTE numbers ifIndex (C)
+  sentinels=X     share of the lit ONUs, 0 to 1, whose powers are the vendor's
+                  value for "no reading", drawn anew every five minutes (0)
+  model=NAME      which model; the first unless given, for huawei and zte by
+                  the number of ONUs:
+                    huawei     MA5608T MA5680T MA5603T MA5683T MA5801
+                    zte        C320 C300 C600 C620
+                    fiberhome  AN5516-01 AN5516-06 AN5516-04
+                    vsol       V1600G V1600D (EPON)
+                    bdcom      GP3600-16B P3310C (EPON)
+                    cdata      FD1608S FD1208S (EPON)
+                    nokia      FWLT-C FGLT-B FWLT-C+FGLT-B (boards by turns)
+                    ufiber     UF-OLT
+  family=B|C      how a ZTE C300 or C320 numbers ifIndex (C)
 
 \b
-Faults
-  delay=S         every answer waits S seconds
-  jitter=S        plus up to S seconds more
+Slow (seconds)
+  delay=S         every answer waits S
+  jitter=S        plus up to S more
+  rowdelay=S      plus S for each varbind in it
+  sag=S           plus S for each request of the last second: a CPU that sags
+                  under load and recovers when left alone
+
+\b
+Silent
   drop=X          share of requests without answer, 0 to 1
   dead=1          never answers
   deadfile=PATH   never answers as long as PATH exists (%p in it: the port)
+  mute=OID        requests that reach OID or below get no answer
+  die=OID         requests that start at OID or after it, below the same
+                  parent, get no answer: a walk that dies in its table
+
+\b
+Wrong
   toobig=N        largest answer in octets (8000): a GET above it gets tooBig,
                   a GETBULK is cut short
+  maxvars=N       most varbinds in an answer: a GET or GETNEXT of more gets
+                  tooBig, a GETBULK is cut short
   maxrep=N        at most N rows per column in a GETBULK answer
+  truncate=N      the answer to a GET holds its first N varbinds only
   loop=OID        GETNEXT below OID answers with the OID it was asked for
-  mute=OID        requests that reach OID or below get no answer
   generr=OID      requests that reach OID or below get genErr
+  vanish=OID      nothing is left below OID ...
+  vanishat=S      ... from second S after the start (0) ...
+  vanishfor=S     ... for S seconds (120)
+  reboot=S        restarts every S seconds: sysUpTime and SNMPv3 engine time
+                  start at 0, SNMPv3 boots grow by one; before that ...
+  rebootfor=S     ... no answer for S seconds (10)
+  frozenboots=1   SNMPv3 boots stay as they are over a reboot
 
 \b
 One line per OLT on stdout when all listen:

@@ -6,7 +6,8 @@ from typing import Any, cast
 
 import pytest
 
-from jobs.snmp.simulator.agent import Agent, Clock, RequestLog
+from jobs.snmp.simulator.agent import Agent, RequestLog
+from jobs.snmp.simulator.clock import Clock
 from jobs.snmp.simulator.mib import Kind, Oid, Value
 from jobs.snmp.simulator.spec import build_mib, parse_spec
 from jobs.snmp.simulator.usm import V3User

@@ -4,9 +4,11 @@ from pathlib import Path
 
 import pytest
 
-from jobs.snmp.simulator.faults import DeviceMuteError, Faults, with_faults
+from jobs.snmp.simulator.agent import responder
+from jobs.snmp.simulator.clock import Clock
+from jobs.snmp.simulator.faults import DeviceMuteError, Faults, Load
 from jobs.snmp.simulator.mib import Kind, Oid, RecordedMib, Value, parse_oid
-from jobs.snmp.simulator.operations import Answer, Ask, Responder
+from jobs.snmp.simulator.operations import Answer, Ask
 from jobs.snmp.simulator.snmprec import parse_snmprec
 from jobs.snmp.simulator.wire import V1, V2C, PduType
 
@@ -24,8 +26,7 @@ def ask(pdu: PduType, *oids: str, version: int = V2C, fixed: int = 0, repetition
 
 
 def answer(question: Ask, faults: Faults | None = None) -> Answer:
-    faults = faults or Faults()
-    return Responder(with_faults(MIB, faults), faults.toobig, faults.maxrep).answer(question, 0.0)
+    return responder(MIB, faults or Faults(), Clock(0.0, 1.0)).answer(question, 0.0)
 
 
 def oids(found: Answer) -> list[Oid]:
@@ -134,3 +135,87 @@ def test_the_pause_is_the_delay_and_a_part_of_the_jitter() -> None:
 def test_a_value_keeps_its_type_on_the_way() -> None:
     found = answer(ask(PduType.GET, f"{SPEED}.3")).rows or []
     assert [row.value for row in found] == [Value(Kind.GAUGE32, 2488)]
+
+
+def test_maxvars_is_toobig_for_a_longer_get_or_getnext_and_cuts_a_getbulk() -> None:
+    few = Faults(maxvars=3)
+    names = [f"{NAME}.{port}" for port in range(1, 5)]
+    assert answer(ask(PduType.GET, *names), few) == Answer(1, 0, [])
+    assert answer(ask(PduType.GETNEXT, *names), few) == Answer(1, 0, [])
+    assert len(oids(answer(ask(PduType.GET, *names[:3]), few))) == 3
+    assert oids(answer(ask(PduType.GETBULK, NAME, SPEED, repetitions=20), few)) == [
+        parse_oid(oid) for oid in (f"{NAME}.1", f"{SPEED}.1", f"{NAME}.2")
+    ]
+
+
+def test_a_truncating_agent_leaves_out_the_rest_of_a_get_and_calls_it_a_success() -> None:
+    broken = Faults(truncate=2)
+    found = answer(ask(PduType.GET, *(f"{NAME}.{port}" for port in range(1, 6))), broken)
+    assert (found.status, len(oids(found))) == (0, 2)
+    assert len(oids(answer(ask(PduType.GETBULK, NAME, repetitions=5), broken))) == 5
+
+
+def test_a_walk_dies_in_the_middle_of_its_table_and_what_follows_the_table_still_answers() -> None:
+    faults = Faults(die=parse_oid(f"{NAME}.5"))
+    assert oids(answer(ask(PduType.GETBULK, NAME, repetitions=20), faults))[-1] == parse_oid(f"{NAME}.5")
+    for question in (
+        ask(PduType.GETNEXT, f"{NAME}.5"),
+        ask(PduType.GET, f"{NAME}.9"),
+        ask(PduType.GETBULK, f"{NAME}.20"),
+    ):
+        with pytest.raises(DeviceMuteError):
+            answer(question._replace(max_repetitions=10), faults)
+    assert oids(answer(ask(PduType.GETNEXT, OCTETS), faults)) == [parse_oid(f"{OCTETS}.1")]
+    assert answer(ask(PduType.GET, f"{NAME}.4"), faults).status == 0
+
+
+class Seconds:
+    """A clock a test moves."""
+
+    now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def test_a_table_that_vanishes_is_empty_for_its_time_and_whole_before_and_after() -> None:
+    seconds = Seconds()
+    faults = Faults(vanish=parse_oid(NAME), vanishat=60.0, vanishfor=120.0)
+    agent = responder(MIB, faults, Clock(0.0, 1.0, seconds))
+    walk, get = ask(PduType.GETNEXT, NAME), ask(PduType.GET, f"{NAME}.1")
+    seen = []
+    for seconds.now in (0.0, 59.9, 60.0, 179.9, 180.0):
+        seen.append((oids(agent.answer(walk, 0.0))[0], kinds(agent.answer(get, 0.0))[0]))
+    there = (parse_oid(f"{NAME}.1"), Kind.OCTETS)
+    gone = (parse_oid(f"{OCTETS}.1"), Kind.NO_SUCH_INSTANCE)
+    assert seen == [there, there, gone, gone, there]
+
+
+def test_a_table_at_the_end_of_the_tree_can_vanish_too() -> None:
+    faults = Faults(vanish=parse_oid(SPEED))
+    assert kinds(answer(ask(PduType.GETNEXT, f"{OCTETS}.20"), faults)) == [Kind.END_OF_MIB_VIEW]
+
+
+def test_a_reboot_silences_the_device_and_starts_sysuptime_anew() -> None:
+    seconds = Seconds()
+    faults = Faults(reboot=100.0, rebootfor=10.0)
+    clock = Clock(5000.0, 2.0, seconds)
+    mib = RecordedMib(parse_snmprec(b"1.3.6.1.2.1.1.3.0|67|900000", "uptime"), 5000.0)
+    agent = responder(mib, faults, clock)
+    uptimes = {}
+    for seconds.now in (0.0, 99.0, 100.0, 109.9, 110.0, 115.0, 215.0):
+        up = not faults.silent(1, 1, clock.elapsed())
+        row = (agent.answer(ask(PduType.GET, "1.3.6.1.2.1.1.3.0"), clock()).rows or [])[0]
+        uptimes[seconds.now] = row.value.data if up else None
+    # The device's clock runs at twice the pace, so five seconds are a thousand ticks.
+    assert uptimes == {0.0: 900000, 99.0: 919800, 100.0: None, 109.9: None, 110.0: 0, 115.0: 1000, 215.0: 1000}
+
+
+def test_the_pause_grows_with_the_rows_answered_and_with_the_load() -> None:
+    assert Faults(rowdelay=0.01).pause(1, 1, rows=25) == pytest.approx(0.25)
+    assert Faults(sag=0.02).pause(1, 1, load=10) == pytest.approx(0.2)
+
+
+def test_the_load_is_the_requests_of_the_last_second_and_goes_away_when_left_alone() -> None:
+    load = Load()
+    assert [load.add(at) for at in (0.0, 0.25, 0.5, 1.0, 1.25, 9.0)] == [1, 2, 3, 3, 3, 1]

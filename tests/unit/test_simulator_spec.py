@@ -1,5 +1,6 @@
 """Specifications and the command line: what is understood and what is refused with which words; no sockets."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -7,8 +8,10 @@ from click.testing import CliRunner, Result
 
 from jobs.cli_simulate import simulate
 from jobs.snmp.simulator.faults import Faults
-from jobs.snmp.simulator.spec import OltSpec, SpecError, numbered, option_names, parse_spec
+from jobs.snmp.simulator.onus import Layout
+from jobs.snmp.simulator.spec import OltSpec, SpecError, expected, numbered, option_names, parse_spec
 from jobs.snmp.simulator.usm import V3User
+from jobs.snmp.simulator.vendors import VENDORS
 
 
 def run(*words: str) -> Result:
@@ -36,7 +39,7 @@ def test_the_host_may_be_left_out_or_be_ipv6_and_the_port_be_free() -> None:
     [
         ("huawei", "expected SOURCE@[HOST:]PORT"),
         ("@20000", "expected SOURCE@[HOST:]PORT"),
-        ("cisco@20000", "unknown vendor 'cisco'; use huawei, zte or the path"),
+        ("cisco@20000", "unknown vendor 'cisco'; use huawei, zte, fiberhome"),
         ("huawei@host", "no [HOST:]PORT"),
         ("huawei@70000", "no [HOST:]PORT"),
         ("huawei@20000,onus", "unknown option 'onus'"),
@@ -49,6 +52,13 @@ def test_the_host_may_be_left_out_or_be_ipv6_and_the_port_be_free() -> None:
         ("zte@20000,family=A", "family=A: must be B or C"),
         ("zte@20000,mute=x", "mute=x: 'x' is not an OID"),
         ("walk.snmprec@20000,onus=5", "onus has no meaning for a recording"),
+        ("walk.snmprec@20000,sentinels=0.5", "sentinels has no meaning for a recording"),
+        ("huawei@20000,family=B", "family is how a ZTE C300 or C320 numbers ifIndex"),
+        ("zte@20000,model=C600,family=B", "family is how a ZTE C300 or C320 numbers ifIndex"),
+        ("vsol@20000,model=C600", "vsol has no such model; use V1600G, V1600D"),
+        ("huawei@20000,reboot=10", "rebootfor=10 must be shorter than reboot=10"),
+        ("huawei@20000,rebootfor=5", "rebootfor has no meaning without reboot"),
+        ("huawei@20000,vanishat=60", "vanishat has no meaning without vanish"),
     ],
 )
 def test_a_bad_specification_is_refused_with_a_reason(text: str, complaint: str) -> None:
@@ -56,6 +66,29 @@ def test_a_bad_specification_is_refused_with_a_reason(text: str, complaint: str)
         parse_spec(text)
     assert complaint in str(caught.value)
     assert run("--olt", text).exit_code == 2
+
+
+@pytest.mark.parametrize("source", list(VENDORS))
+def test_every_model_may_be_given_in_any_case_and_is_named_in_the_help(source: str) -> None:
+    text = run("--help").output
+    for model in VENDORS[source].models:
+        assert parse_spec(f"{source}@0,model={model.lower()}").model == model
+        assert model in text
+
+
+def test_an_olt_has_no_more_onus_than_its_index_numbers(monkeypatch: pytest.MonkeyPatch) -> None:
+    small = replace(VENDORS["cdata"], layout=Layout(most=80, ports=2))
+    monkeypatch.setitem(VENDORS, "cdata", small)
+    assert parse_spec("cdata@0,onus=160").onus == 160
+    with pytest.raises(SpecError, match="onus=161: cdata numbers at most 160 ONUs"):
+        parse_spec("cdata@0,onus=161")
+
+
+def test_the_truth_goes_by_the_clock_of_the_specification_and_is_not_known_of_a_recording() -> None:
+    assert expected("huawei@0,seed=4,at=1790000000") == expected("huawei@0,seed=4", 1_790_000_000.0)
+    assert expected("huawei@0,at=1790000000") == expected("huawei@0,seed=1,at=1790000000")
+    with pytest.raises(SpecError, match="nobody knows the truth about a recording"):
+        expected("walk.snmprec@0")
 
 
 def test_count_repeats_each_olt_on_the_next_ports_with_the_next_seeds() -> None:

@@ -8,23 +8,12 @@ from pathlib import Path
 from typing import TextIO, cast
 
 from jobs.snmp.simulator import wire
-from jobs.snmp.simulator.faults import DeviceMuteError, with_faults
+from jobs.snmp.simulator.clock import Clock
+from jobs.snmp.simulator.faults import DeviceMuteError, Faults, Load, with_faults
 from jobs.snmp.simulator.mib import MibSource
 from jobs.snmp.simulator.operations import Answer, Ask, Responder
 from jobs.snmp.simulator.spec import OltSpec
 from jobs.snmp.simulator.usm import V3Agent, V3User
-
-
-class Clock:
-    """The device's time: the system's, or set to a moment and run at another speed."""
-
-    def __init__(self, at: float | None, speed: float) -> None:
-        self._origin = time.monotonic()
-        self._at = time.time() if at is None else at
-        self._speed = speed
-
-    def __call__(self) -> float:
-        return self._at + (time.monotonic() - self._origin) * self._speed
 
 
 class RequestLog:
@@ -58,11 +47,14 @@ class Agent(asyncio.DatagramProtocol):
         self._user = user
         self._v3: V3Agent | None = None
         self._community = spec.community.encode()
-        self._responder = Responder(with_faults(mib, spec.faults), spec.faults.toobig, spec.faults.maxrep)
+        self._responder = responder(mib, spec.faults, clock)
+        self._load = Load()
         self._transport: asyncio.DatagramTransport | None = None
         self._source_port = 0
         self._logged = False
         self._serial = 0
+        self._rows = 0
+        self._pressure = 0
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Learn the real port."""
@@ -76,7 +68,7 @@ class Agent(asyncio.DatagramProtocol):
         answer = self.answer(data, address)
         if answer is None:
             return
-        pause = self._faults.pause(self.spec.seed, self._serial)
+        pause = self._faults.pause(self.spec.seed, self._serial, self._rows, self._pressure)
         if pause > 0:
             asyncio.get_running_loop().call_later(pause, self._send, answer, address)
         else:
@@ -84,8 +76,10 @@ class Agent(asyncio.DatagramProtocol):
 
     def answer(self, data: bytes, address: tuple[str, int]) -> bytes | None:
         """The octets to send back at once, or None; logs the request."""
-        self._source_port, self._logged = address[1], False
+        self._source_port, self._logged, self._rows = address[1], False, 0
         self._serial += 1
+        elapsed = self._clock.elapsed()
+        self._pressure = self._load.add(elapsed) if self._faults.sag else 0
         try:
             v3 = wire.peek_version(data) == wire.V3
             answer = self._v3_answer(data, address) if v3 else self._community_answer(data)
@@ -93,7 +87,7 @@ class Agent(asyncio.DatagramProtocol):
             answer = None
         if not self._logged:
             self._note("other", 0)
-        return None if self._faults.silent(self.spec.seed, self._serial) else answer
+        return None if self._faults.silent(self.spec.seed, self._serial, elapsed) else answer
 
     def _community_answer(self, data: bytes) -> bytes | None:
         request = wire.decode_request(data)
@@ -112,10 +106,15 @@ class Agent(asyncio.DatagramProtocol):
         if self._v3 is None:
             # A pysnmp engine takes a tenth of a second and a megabyte: built only where somebody asks.
             self._v3 = V3Agent(self._user, (self.spec.seed << 16) | self.port, self._respond, self._note)
+        elapsed = self._clock.elapsed()
+        boot = self._faults.boot(elapsed)
+        self._v3.live(boot.number, elapsed - boot.began, counted=not self._faults.frozenboots)
         return self._v3.answer(data, address)
 
     def _respond(self, ask: Ask) -> Answer:
-        return self._responder.answer(ask, self._clock())
+        answer = self._responder.answer(ask, self._clock())
+        self._rows = len(answer.rows or ())
+        return answer
 
     def _note(self, pdu: str, varbinds: int) -> None:
         self._logged = True
@@ -124,3 +123,9 @@ class Agent(asyncio.DatagramProtocol):
     def _send(self, answer: bytes, address: tuple[str, int]) -> None:
         if self._transport is not None and not self._transport.is_closing():
             self._transport.sendto(answer, address)
+
+
+def responder(mib: MibSource, faults: Faults, clock: Clock) -> Responder:
+    """What answers for a MIB as these faults have it."""
+    shown = with_faults(mib, faults, clock)
+    return Responder(shown, faults.toobig, faults.maxrep, faults.maxvars, faults.truncate)

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_left
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import TypeVar
 
-from jobs.snmp.simulator.names import description
+from jobs.snmp.simulator.names import description, serial_octets
 from jobs.snmp.simulator.noise import between, draw, uniform
+
+T = TypeVar("T")
 
 MAX_ONUS = 16384
 PORTS_PER_SLOT = 16
@@ -16,8 +20,37 @@ PORTS_PER_SLOT = 16
 EPOCH_SECONDS = 30
 # A share of customers that any network has: cut off, moved away, switched off for good.
 GONE_SHARE = 0.04
+# While a sentinel storm lasts, who has no reading is drawn anew after so many seconds of the device's time.
+STORM_SECONDS = 300
 _LOOK_BACK = 24
 _DAY = 86400.0
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """How a vendor's OLT is filled: ONUs on a port at least and at most, ports aimed at, ports its index can name.
+
+    ``most`` 80 leads to ONU numbers up to 124 (each fifth place is a spare, each fifth number is free), 64 to 99.
+    """
+
+    fewest: int = 16
+    most: int = 64
+    spread: int = 64
+    ports: int = 256
+
+    @property
+    def capacity(self) -> int:
+        """The most ONUs such an OLT can have."""
+        return min(MAX_ONUS, self.ports * self.most)
+
+    def per_port(self, onus: int) -> int:
+        """ONUs on each port of an OLT that has so many in all."""
+        return min(self.most, max(self.fewest, -(-onus // self.spread)))
+
+
+# A chassis with many line cards, and a box whose few ports fill up before the simulation adds ports it never had.
+CHASSIS = Layout()
+BOX = Layout(most=80, spread=16)
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,12 +102,16 @@ class Population:
 
     ``onus`` rows when ``churn`` is 0. Else ``churn`` is how many outages an ONU has in an hour on average (0.02: one in
     fifty hours); a fifth as often it is removed for a while, and others appear on spare positions at the same rate.
+    ``sentinels`` is the share of ONUs, 0 to 1, whose powers cannot be read although they are lit.
     """
 
-    def __init__(self, seed: int, onus: int, churn: float = 0.0) -> None:
+    def __init__(
+        self, seed: int, onus: int, churn: float = 0.0, *, layout: Layout = CHASSIS, sentinels: float = 0.0
+    ) -> None:
         self.seed = seed
         self.churn = churn
-        self.per_port = min(64, max(16, -(-onus // 64)))
+        self.sentinels = sentinels
+        self.per_port = layout.per_port(onus)
         self.ports = -(-onus // self.per_port)
         self._onus = onus
         self._spares = self.per_port // 4
@@ -91,10 +128,18 @@ class Population:
             self._epoch = epoch
         return self._members
 
+    def on_port(self, pon: int, now: float) -> list[int]:
+        """The ONUs of one port, lit or not."""
+        members = self.members(now)
+        return members[bisect_left(members, pon * self._capacity) : bisect_left(members, (pon + 1) * self._capacity)]
+
     def added(self, pon: int, now: float) -> int:
         """How many ONUs the port has, lit or not."""
-        members = self.members(now)
-        return bisect_left(members, (pon + 1) * self._capacity) - bisect_left(members, pon * self._capacity)
+        return len(self.on_port(pon, now))
+
+    def lit(self, pon: int, now: float) -> int:
+        """How many ONUs of the port are up."""
+        return sum(self.online(onu, now) for onu in self.on_port(pon, now))
 
     def position(self, onu: int) -> tuple[int, int]:
         """PON port (counted from 0 over all slots) and ONU number (from 0, with one free number in every five)."""
@@ -103,9 +148,27 @@ class Population:
         gap = draw(self.seed, port * 1000 + group, "gap") % 5
         return port, 5 * group + step + (step >= gap)
 
+    @property
+    def places(self) -> int:
+        """How many ONUs there can ever be: members are numbers from 0 to this, less one."""
+        return self.ports * self._capacity
+
     def traits(self, onu: int) -> Traits:
         """The fixed side of one ONU."""
         return traits(self.seed, onu)
+
+    def serial(self, onu: int, vendor: bytes) -> bytes:
+        """The GPON serial, 8 octets: four letters of the vendor, four octets that are the same for every vendor."""
+        port, place = divmod(onu, self._capacity)
+        return vendor + serial_octets(self.seed, onu, place if port == 0 else None)
+
+    def mac(self, onu: int, maker: bytes) -> bytes:
+        """The MAC address, 6 octets: three of the maker, three that are the same for every vendor."""
+        return maker + draw(self.seed, onu, "mac").to_bytes(8, "big")[:3]
+
+    def pick(self, onu: int, what: str, choices: Sequence[T]) -> T:
+        """One of several, always the same for the same ONU."""
+        return choices[draw(self.seed, onu, what) % len(choices)]
 
     def state(self, onu: int, now: float) -> State:
         """Up or down at a time, and since when."""
@@ -125,6 +188,21 @@ class Population:
             return False
         window = self._window(onu, now, "outage", self.churn, 0.4)
         return window is None or not window[0] <= now < window[1]
+
+    def measured(self, onu: int, now: float) -> bool:
+        """Whether its powers can be read: lit, and not among the ONUs a sentinel storm has taken."""
+        if not self.online(onu, now):
+            return False
+        key = onu * 1_000_003 + int(now // STORM_SECONDS)
+        return not self.sentinels or uniform(self.seed, key, "sentinel") >= self.sentinels
+
+    def heard(self, onu: int, now: float) -> bool:
+        """Whether the OLT has a reading of its light: of 458 ONUs on a real C320 82 had none, lit ones among them."""
+        return self.measured(onu, now) and not self.traits(onu).unheard
+
+    def distance(self, onu: int, now: float, unlit: int) -> int:
+        """Metres, or ``unlit`` while it is down."""
+        return self.traits(onu).distance if self.online(onu, now) else unlit
 
     def rx_power(self, onu: int, now: float) -> float:
         """dBm at the ONU: its level, a daily and an hourly swing, and noise of a twentieth of a dB."""

@@ -54,11 +54,17 @@ class _FailureError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Responder:
-    """Answers for one MIB within ``max_bytes``; ``max_repetitions`` bounds a GETBULK (rows per column, 0: none)."""
+    """Answers for one MIB within ``max_bytes``; 0 in the other three = no such limit.
+
+    ``max_repetitions`` bounds the rows per column of a GETBULK, ``max_varbinds`` the varbinds of any answer (a GET of
+    more gets tooBig, a GETBULK is cut), ``truncate`` those of a GET, the rest of which is left out in silence.
+    """
 
     mib: MibSource
     max_bytes: int = DEFAULT_MAX_BYTES
     max_repetitions: int = 0
+    max_varbinds: int = 0
+    truncate: int = 0
 
     def answer(self, ask: Ask, now: float) -> Answer:
         """Answer one request as of ``now``; DeviceMute when the device swallows it."""
@@ -73,8 +79,11 @@ class Responder:
         return Answer(NO_ERROR, 0, rows)
 
     def _rows(self, ask: Ask, now: float) -> list[Row]:
+        if 0 < self.max_varbinds < len(ask.oids) and ask.pdu in (PduType.GET, PduType.GETNEXT):
+            raise _TooBigError
         if ask.pdu is PduType.GET:
-            return [self._get(ask, oid, at, now) for at, oid in enumerate(ask.oids, start=1)]
+            asked = ask.oids[: self.truncate] if self.truncate else ask.oids
+            return [self._get(ask, oid, at, now) for at, oid in enumerate(asked, start=1)]
         if ask.pdu is PduType.GETNEXT:
             return [self._next(ask, oid, at, now) for at, oid in enumerate(ask.oids, start=1)]
         if ask.pdu is PduType.GETBULK:
@@ -114,6 +123,8 @@ class Responder:
             if room < 0:
                 break
             rows.append(row)
+            if len(rows) == self.max_varbinds:
+                break
         return rows
 
     def _bulk_rows(self, ask: Ask, fixed: int, now: float) -> Iterable[Row]:

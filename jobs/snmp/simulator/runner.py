@@ -9,7 +9,8 @@ import signal
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from jobs.snmp.simulator.agent import Agent, Clock, RequestLog
+from jobs.snmp.simulator.agent import Agent, RequestLog
+from jobs.snmp.simulator.clock import Clock
 from jobs.snmp.simulator.spec import OltSpec, build_mib
 from jobs.snmp.simulator.usm import V3User
 

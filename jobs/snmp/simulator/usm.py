@@ -97,6 +97,24 @@ class V3Agent:
             user.priv_password,
         )
         _Responder(self._engine, SnmpContext(self._engine), (respond, seen))
+        self._life = 0
+
+    def live(self, number: int, since: float, *, counted: bool) -> None:
+        """The device is in its ``number``-th life, ``since`` seconds old: its engine time starts anew.
+
+        RFC 3414 wants boots ``counted`` on at every restart; managers refuse a device that does not and was known to
+        them (net-snmp issue 385).
+        """
+        if number == self._life:
+            return
+        boots, time_of_engine = self._engine.get_mib_builder().import_symbols(
+            "__SNMP-FRAMEWORK-MIB", "snmpEngineBoots", "snmpEngineTime"
+        )
+        if counted:
+            boots.syntax += number - self._life
+        # The engine keeps the moment of its start, and counts from there.
+        time_of_engine.syntax = time_of_engine.syntax.clone(int(time.time() - since))
+        self._life = number
 
     def answer(self, datagram: bytes, source: tuple[str, int]) -> bytes | None:
         """The answer to one datagram, reports of discovery and of wrong keys included; None for what deserves none."""

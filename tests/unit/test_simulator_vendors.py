@@ -1,0 +1,326 @@
+"""Generated OLTs of every family: whole trees, the vendors' indexes, names, encodings and sentinels; no sockets."""
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from jobs.snmp.simulator import fiberhome, nokia, spec, vsol
+from jobs.snmp.simulator.built import ExpectedOnu
+from jobs.snmp.simulator.mib import NO_SUCH_OBJECT, Kind, MibSource, Oid, parse_oid
+from jobs.snmp.simulator.onus import BOX, CHASSIS, Layout, Population
+from jobs.snmp.simulator.spec import build_mib, expected, parse_spec
+from jobs.snmp.simulator.vendors import VENDORS
+from portal.domain import serials
+
+NOW = 1_790_000_000.0
+ENTERPRISES = "1.3.6.1.4.1"
+IF_DESCR, IF_OPER, IF_NAME = "1.3.6.1.2.1.2.2.1.2", "1.3.6.1.2.1.2.2.1.8", "1.3.6.1.2.1.31.1.1.1.1"
+IF_ALIAS = "1.3.6.1.2.1.31.1.1.1.18"
+EVERY = [
+    *(f"{source}@0,model={model}" for source, vendor in VENDORS.items() for model in vendor.models),
+    "zte@0,family=B",
+]
+# Where each family keeps state, serial or MAC, and received power: the number that means online, how power is read.
+HUAWEI = f"{ENTERPRISES}.2011.6.128.1.1.2"
+C600 = f"{ENTERPRISES}.3902.1082.500"
+FIBERHOME = f"{ENTERPRISES}.5875.800.3"
+VSOL = f"{ENTERPRISES}.37950.1.1"
+BDCOM = f"{ENTERPRISES}.3320"
+CDATA = f"{ENTERPRISES}.17409.2"
+NOKIA = f"{ENTERPRISES}.637.61.1.35"
+UFIBER = f"{ENTERPRISES}.41112.1.5.6"
+COLUMNS = {
+    "huawei@0": (f"{HUAWEI}.46.1.15", {1}, f"{HUAWEI}.43.1.3", f"{HUAWEI}.51.1.4", 100),
+    "zte@0": (
+        f"{ENTERPRISES}.3902.1012.3.28.2.1.4", {3}, f"{ENTERPRISES}.3902.1012.3.28.1.1.5",
+        f"{ENTERPRISES}.3902.1012.3.50.12.1.1.10", 0,
+    ),
+    "zte@0,model=C600": (f"{C600}.10.2.3.8.1.4", {4}, f"{C600}.10.2.3.3.1.18", f"{C600}.20.2.2.2.1.10", 0),
+    "fiberhome@0": (f"{FIBERHOME}.10.1.1.11", {1}, f"{FIBERHOME}.10.1.1.10", f"{FIBERHOME}.9.3.3.1.6", 100),
+    "vsol@0": (f"{VSOL}.6.1.1.1.1.5", {3}, f"{VSOL}.6.1.1.2.1.5", f"{VSOL}.6.1.1.3.1.7", 0),
+    "vsol@0,model=V1600D": (f"{VSOL}.5.12.1.29.1.4", {1}, f"{VSOL}.5.12.1.29.1.5", f"{VSOL}.5.12.2.1.8.1.7", 0),
+    "bdcom@0": (f"{BDCOM}.10.3.3.1.4", {3}, f"{BDCOM}.10.3.3.1.2", f"{BDCOM}.10.3.4.1.2", 10),
+    "bdcom@0,model=P3310C": (f"{BDCOM}.101.10.1.1.26", {0, 3}, f"{BDCOM}.101.10.1.1.3", f"{BDCOM}.101.10.5.1.5", 10),
+    "cdata@0": (f"{CDATA}.8.4.1.1.7", {1}, f"{CDATA}.8.4.1.1.3", f"{CDATA}.8.4.4.1.4", 100),
+    "cdata@0,model=FD1208S": (f"{CDATA}.3.4.1.1.8", {1}, f"{CDATA}.3.4.1.1.7", f"{CDATA}.3.4.2.1.4", 100),
+    "nokia@0": (IF_OPER, {1}, f"{NOKIA}.10.1.1.5", f"{NOKIA}.10.14.1.2", 500),
+    "nokia@0,model=FGLT-B": (IF_OPER, {1}, f"{NOKIA}.10.1.1.5", f"{NOKIA}.10.14.1.2", 500),
+    "ufiber@0": (f"{UFIBER}.2.1.3", {1}, f"{UFIBER}.2.1.1", f"{UFIBER}.2.1.9", 100),
+}  # fmt: skip
+NO_READINGS = {2147483647, 65535, 0, -65535, 32768, b"0.000", b"N/A"}
+
+
+def an_olt(text: str, onus: int = 96, more: str = "") -> MibSource:
+    return build_mib(parse_spec(f"{text},seed=3,onus={onus}{more}"), "OLT", NOW)
+
+
+def the_truth(text: str, onus: int = 96, more: str = "") -> list[ExpectedOnu]:
+    return expected(f"{text},seed=3,onus={onus}{more}", NOW)
+
+
+def walk(mib: MibSource, root: str) -> Iterator[tuple[str, int | bytes | Oid | None]]:
+    prefix = parse_oid(root)
+    oid = prefix
+    while (found := mib.next(oid, NOW)) is not None and found[0][: len(prefix)] == prefix:
+        oid = found[0]
+        yield ".".join(map(str, oid[len(prefix) :])), found[1].data
+
+
+def column(mib: MibSource, root: str) -> dict[str, int | bytes | Oid | None]:
+    return dict(walk(mib, root))
+
+
+def words(mib: MibSource, root: str) -> dict[str, str]:
+    return {index: value.decode() for index, value in walk(mib, root) if isinstance(value, bytes)}
+
+
+def dbm(raw: int | bytes | Oid | None, scale: int) -> float | None:
+    """Power as a reader of this family takes it; scale 0: ZTE's sixteen bits, or text with a number in it."""
+    if raw in NO_READINGS:
+        return None
+    if isinstance(raw, bytes):
+        return float(raw.decode().split("(")[-1].removesuffix(" dBm)"))
+    assert isinstance(raw, int)
+    if scale:
+        return raw / scale
+    return (raw if raw < 32768 else raw - 65536) * 0.002 - 30
+
+
+@pytest.mark.parametrize("text", EVERY)
+def test_the_whole_tree_is_in_order_and_every_row_can_be_read_by_get(text: str) -> None:
+    mib = an_olt(text, 40)
+    oids = [parse_oid(f"1.3.{index}") for index, _ in walk(mib, "1.3")]
+    assert len(oids) > 500
+    assert oids == sorted(set(oids))
+    assert [mib.get(oid, NOW).data for oid in oids] == [value for _, value in walk(mib, "1.3")]
+
+
+@pytest.mark.parametrize("text", sorted(COLUMNS))
+def test_the_same_seed_gives_the_same_olt_and_another_seed_another(text: str) -> None:
+    once, again = (build_mib(parse_spec(f"{text},seed=5,onus=20"), "OLT", NOW) for _ in range(2))
+    other = build_mib(parse_spec(f"{text},seed=6,onus=20"), "OLT", NOW)
+    assert list(walk(once, "1.3")) == list(walk(again, "1.3"))
+    assert list(walk(once, "1.3")) != list(walk(other, "1.3"))
+
+
+@pytest.mark.parametrize("text", sorted(COLUMNS))
+@pytest.mark.parametrize("onus", [1, 17, 300])
+def test_an_olt_has_exactly_the_onus_asked_for(text: str, onus: int) -> None:
+    state = column(an_olt(text, onus), COLUMNS[text][0])
+    truth = the_truth(text, onus)
+    assert len({one.index for one in truth}) == onus
+    assert {one.index for one in truth} <= set(state)
+    assert len(state) == onus or text.startswith("nokia")
+
+
+@pytest.mark.parametrize("text", sorted(COLUMNS))
+def test_states_serials_and_powers_are_those_of_the_truth(text: str) -> None:
+    states, online, serial_column, rx_column, scale = COLUMNS[text]
+    mib, truth = an_olt(text, 300), the_truth(text, 300)
+    state, serial, rx = column(mib, states), column(mib, serial_column), column(mib, rx_column)
+    powers = {index.removesuffix(".0.0") if "cdata" in text else index: value for index, value in rx.items()}
+    dark = 0
+    for one in truth:
+        read = serials.mac if one.mac and not one.serial else serials.canonical
+        told = serial[one.index]
+        assert isinstance(told, bytes)
+        assert read(told) == (one.serial or one.mac)
+        assert (state[one.index] in online) == one.online
+        power = dbm(powers[f"{one.index}.1" if text.startswith("zte") else one.index], scale)
+        assert power == pytest.approx(one.rx_power, abs=1e-6)
+        dark += one.rx_power is None
+    assert 0 < dark < 40
+
+
+@pytest.mark.parametrize("text", sorted(COLUMNS))
+def test_a_sentinel_storm_takes_its_share_of_the_powers_and_no_state(text: str) -> None:
+    calm, storm = the_truth(text, 300), the_truth(text, 300, ",sentinels=0.5")
+    assert [one.online for one in calm] == [one.online for one in storm]
+    lost = sum(one.rx_power is None and one.online for one in storm)
+    assert 110 < lost < 190
+    rx = column(an_olt(text, 300, ",sentinels=0.5"), COLUMNS[text][3])
+    assert sum(value in NO_READINGS for value in rx.values()) == sum(one.rx_power is None for one in storm)
+
+
+def test_the_same_seed_gives_the_same_customers_on_every_vendor() -> None:
+    seen = {text: the_truth(text, 16) for text in COLUMNS}
+    first = seen["huawei@0"]
+    for truth in seen.values():
+        assert [one.online for one in truth] == [one.online for one in first]
+        assert all(one.description in (None, other.description) for one, other in zip(truth, first, strict=True))
+        tails = [one.serial[8:] for one in truth if one.serial]
+        assert tails in ([], [one.serial[8:] for one in first if one.serial])
+
+
+def test_serials_hold_octets_on_which_readers_stumble() -> None:
+    tails = [bytes.fromhex(one.serial[8:]) for one in the_truth("huawei@0", 16) if one.serial]
+    assert any(b'"' in tail and b"\n" in tail for tail in tails)
+    assert any(b"\\" in tail and b"\0" in tail for tail in tails)
+    assert any(tail.isalnum() and tail.isascii() for tail in tails)
+    assert len(set(tails)) == 16
+
+
+@pytest.mark.parametrize("text", ["huawei@0", "zte@0,model=C600", "cdata@0", "nokia@0"])
+def test_numbers_have_gaps_and_fit_into_what_the_index_allows(text: str) -> None:
+    truth = the_truth(text, 1500)
+    assert len({(one.slot, one.port, one.number) for one in truth}) == 1500
+    numbers = [one.number for one in truth if (one.slot, one.port) == (truth[0].slot, truth[0].port)]
+    assert all(number is not None and number <= 128 for number in numbers)
+    assert len(numbers) < max(number for number in numbers if number is not None)
+
+
+@pytest.mark.parametrize("layout", [CHASSIS, BOX, Layout(most=80, spread=16, ports=242)])
+def test_a_layout_never_needs_more_ports_or_numbers_than_it_has(layout: Layout) -> None:
+    population = Population(1, layout.capacity, layout=layout)
+    assert population.ports <= layout.ports
+    assert population.position(population.places - 1)[1] < 128
+
+
+def test_huawei_models_differ_by_their_sysobjectid() -> None:
+    kinds = {
+        model: an_olt(f"huawei@0,model={model}").get(parse_oid("1.3.6.1.2.1.1.2.0"), NOW).data
+        for model in VENDORS["huawei"].models
+    }
+    assert kinds["MA5801"] == parse_oid(f"{ENTERPRISES}.2011.2.381")
+    assert len(set(kinds.values())) == 5
+
+
+def test_a_c600_has_no_1012_tree_numbers_in_family_b_and_says_so_in_ifname() -> None:
+    mib = an_olt("zte@0,model=C620")
+    assert mib.get(parse_oid(f"{ENTERPRISES}.3902.1012.3.28.2.1.4.268501248.1"), NOW) == NO_SUCH_OBJECT
+    assert list(walk(mib, f"{ENTERPRISES}.3902.1012")) == []
+    names = words(mib, IF_NAME)
+    assert names["285278465"] == "gpon_olt-1/1/1"
+    assert words(mib, IF_DESCR)["285278465"] == ""
+    assert all(
+        names[one.index.split(".")[0]] == f"gpon_olt-1/{one.slot}/{one.port}" for one in the_truth("zte@0,model=C620")
+    )
+
+
+def test_a_c600_without_a_reading_says_65535_or_0() -> None:
+    rx = column(an_olt("zte@0,model=C600", 600), COLUMNS["zte@0,model=C600"][3])
+    assert {0, 65535} <= set(rx.values())
+
+
+def test_a_fiberhome_tells_slot_pon_and_onu_in_columns_as_its_index_does() -> None:
+    mib = an_olt("fiberhome@0", 300)
+    slots, pons, onus = (column(mib, f"{FIBERHOME}.10.1.1.{arc}") for arc in (2, 3, 4))
+    assert fiberhome.pon_index(0) == 34078720
+    for index, slot in slots.items():
+        number = int(index)
+        assert (number >> 25, (number >> 19) & 63, (number >> 8) & 2047) == (slot, pons[index], onus[index])
+    # Slots 9 and 10 hold the core cards.
+    assert [fiberhome.slot_port(pon) for pon in (127, 128)] == [(8, 16), (11, 1)]
+    by_port = {f"{int(index) & 0xFFF80000}.{(int(index) >> 8) & 2047}" for index in slots}
+    assert set(column(mib, f"{FIBERHOME}.9.3.7.1.2")) == by_port
+
+
+def test_a_vsol_names_each_onu_in_its_interfaces() -> None:
+    truth = the_truth("vsol@0")
+    aliases = set(words(an_olt("vsol@0"), IF_ALIAS).values())
+    assert {f"GPON0/{one.port}:{one.number}" for one in truth} <= aliases
+    names = set(words(an_olt("vsol@0"), IF_NAME).values())
+    assert {f"GPON{one.port:02d}ONU{one.number}" for one in truth} <= names
+    names = set(words(an_olt("vsol@0,model=V1600D"), IF_NAME).values())
+    assert {f"EPON0/{one.port}:{one.number}" for one in truth} <= names
+
+
+def test_a_vsol_writes_power_in_two_units() -> None:
+    assert vsol.both_units(-14.61) == "0.03 mW (-14.61 dBm)"
+
+
+def test_a_bdcom_numbers_its_onus_in_the_order_of_their_creation() -> None:
+    mib, truth = an_olt("bdcom@0"), the_truth("bdcom@0")
+    names = words(mib, IF_DESCR)
+    assert all(names[one.index] == f"GPON0/{one.port}:{one.number}" for one in truth)
+    indexes = [int(one.index) for one in truth]
+    assert indexes != sorted(indexes)
+    assert min(indexes) >= 1179
+    assert len(set(indexes)) < max(indexes) - min(indexes) + 1
+
+
+def test_the_roster_of_a_full_bdcom_port_is_cut_at_255_octets() -> None:
+    mib = an_olt("bdcom@0", 2000)
+    lists = words(mib, f"{BDCOM}.10.2.1.1.6")
+    active, idle = (column(mib, f"{BDCOM}.10.2.1.1.{arc}") for arc in (4, 5))
+    assert {len(roster) for roster in lists.values()} == {255}
+    counted = [number for number in (*active.values(), *idle.values()) if isinstance(number, int)]
+    assert sum(counted) == 2000
+
+
+def test_cdata_families_are_told_apart_by_their_subtree_alone() -> None:
+    gpon, epon = an_olt("cdata@0"), an_olt("cdata@0,model=FD1208S")
+    for scalar in ("1.3.6.1.2.1.1.1.0", "1.3.6.1.2.1.1.2.0"):
+        assert gpon.get(parse_oid(scalar), NOW) == epon.get(parse_oid(scalar), NOW)
+    assert list(walk(gpon, f"{CDATA}.3")) == []
+    assert list(walk(epon, f"{CDATA}.8")) == []
+    assert words(gpon, IF_NAME)["16779008"] == "pon0/0/1"
+    assert words(epon, IF_NAME)["16780544"] == "pon0/0/1"
+    assert min(int(one.index) for one in the_truth("cdata@0")) >> 8 == 16779008 >> 8
+
+
+@pytest.mark.parametrize(
+    ("slot", "level", "port", "number", "board", "index"),
+    [
+        (8, 14, 3, 1, nokia.NARROW, 331481088),
+        (1, 14, 1, 1, nokia.NARROW, 96468992),
+        (1, 14, 5, 2, nokia.NARROW, 96731648),
+        (2, 14, 1, 2, nokia.WIDE, 130024448),
+        (2, 13, 2, 1, nokia.WIDE, 128057344),
+        (1, 13, 1, 1, nokia.NARROW, 94380032),
+    ],
+)
+def test_nokia_interfaces_are_numbered_as_recorded(
+    slot: int, level: int, port: int, number: int, board: nokia.Board, index: int
+) -> None:
+    rest = (port - 1) * board.pon_step + ((number - 1) * board.ont_step if level == 14 else board.pon_offset)
+    assert nokia.if_index(slot, level, rest) == index
+
+
+def test_a_nokia_with_two_kinds_of_boards_steps_differently_in_each_slot() -> None:
+    names = words(an_olt("nokia@0,model=FWLT-C+FGLT-B", 600), IF_DESCR)
+    pons: dict[int, list[int]] = {}
+    for index, name in names.items():
+        if name.endswith(" PON"):
+            pons.setdefault(int(index) >> 25, []).append(int(index))
+    steps = {slot: {b - a for a, b in zip(rows, rows[1:], strict=False)} for slot, rows in pons.items()}
+    assert steps[2] == {65536}
+    assert steps[3] == {131072}
+
+
+def test_a_ufiber_is_indexed_by_the_serial_and_forgets_the_port_of_a_dark_onu() -> None:
+    mib, truth = an_olt("ufiber@0", 200), the_truth("ufiber@0", 200)
+    ports, labels = column(mib, f"{UFIBER}.2.1.5"), words(mib, f"{UFIBER}.2.1.1")
+    for one in truth:
+        length, *letters = (int(part) for part in one.index.split("."))
+        assert bytes(letters).decode() == labels[one.index]
+        assert length == 12
+        assert ports[one.index] == (one.port or 0)
+        assert (one.port is None) == (not one.online)
+    assert mib.get(parse_oid(f"{UFIBER}.1.0"), NOW).data == 200
+
+
+def test_interfaces_of_onus_come_and_go_with_them() -> None:
+    mib = an_olt("bdcom@0", 320, ",churn=0.9")
+    first = set(column(mib, IF_DESCR))
+    hour = parse_oid(IF_DESCR)
+    later = set()
+    oid = hour
+    while (found := mib.next(oid, NOW + 7200)) is not None and found[0][: len(hour)] == hour:
+        oid = found[0]
+        later.add(str(oid[-1]))
+    count = mib.get(parse_oid("1.3.6.1.2.1.2.1.0"), NOW + 7200)
+    assert (count.kind, count.data) == (Kind.INTEGER, len(later))
+    assert first - later
+    assert later - first
+
+
+def test_no_vendor_module_imports_another() -> None:
+    names = {"huawei", "zte", "zte_c600", "fiberhome", "vsol", "bdcom", "cdata", "nokia", "ufiber"}
+    folder = Path(spec.__file__).parent
+    for name in names:
+        tree = ast.parse((folder / f"{name}.py").read_text())
+        imported = {node.module or "" for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)}
+        assert not {module.rpartition(".")[2] for module in imported} & names
