@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Set
 from datetime import datetime
+from functools import lru_cache
 from pathlib import Path
 from typing import Literal
 
@@ -27,7 +28,12 @@ SHIPPED = Path(__file__).resolve().parents[1] / "catalogue"
 
 def load_shipped(folder: Path = SHIPPED) -> list[BrandData]:
     """The brands of the *.yaml files in `folder`, by file name. CatalogueError names file, row and mistake."""
-    return [load_file(path) for path in sorted(folder.glob("*.yaml"))]
+    return [_parsed(path, path.stat().st_mtime_ns) for path in sorted(folder.glob("*.yaml"))]
+
+
+@lru_cache(maxsize=64)  # parsing all files takes more than a second
+def _parsed(path: Path, changed: int) -> BrandData:
+    return load_file(path)
 
 
 def load_file(path: Path) -> BrandData:

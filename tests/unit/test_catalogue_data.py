@@ -10,8 +10,18 @@ import pytest
 from ruamel.yaml import YAML
 
 from portal.domain import oid_text
-from portal.domain.catalogue_data import SECRET_COLUMNS, BrandData, CatalogueError, OidData, Shape, is_secret, parse
+from portal.domain.catalogue_data import (
+    SECRET_COLUMNS,
+    BrandData,
+    CatalogueError,
+    Confidence,
+    OidData,
+    Shape,
+    is_secret,
+    parse,
+)
 from portal.domain.readings import ValueType
+from portal.domain.recognising import KnownModel, shortlist
 from portal.domain.statuses import NodeKind
 
 CATALOGUE = Path(__file__).parents[2] / "portal" / "catalogue"
@@ -25,6 +35,7 @@ def load(path: Path) -> BrandData:
 
 
 SHIPPED = {data.key: data for data in map(load, FILES)}
+FORMULAS = {data.key: {item.name: item.build() for item in data.formulas} for data in SHIPPED.values()}
 ROWS = [(data, row) for data in SHIPPED.values() for row in data.oids]
 
 
@@ -32,9 +43,12 @@ def oid(brand: str, name: str, models: tuple[str, ...] = ()) -> OidData:
     return next(row for row in SHIPPED[brand].oids if (row.name, row.models) == (name, models))
 
 
-def test_huawei_zte_and_the_generic_columns_are_shipped() -> None:
-    assert {"huawei", "zte", "generic"} <= set(SHIPPED)
-    assert all(path.stem == load(path).key for path in FILES)
+NAMED = "huawei zte fiberhome vsol bdcom cdata nokia ufiber generic"
+
+
+def test_every_maker_that_the_product_names_is_shipped_in_a_file_of_its_own() -> None:
+    assert set(NAMED.split()) <= set(SHIPPED)
+    assert [path.stem for path in FILES] == list(SHIPPED)
 
 
 @pytest.mark.parametrize(
@@ -42,17 +56,21 @@ def test_huawei_zte_and_the_generic_columns_are_shipped() -> None:
 )
 def test_every_shipped_row_can_be_used(data: BrandData, row: OidData) -> None:
     assert oid_text.normalise(row.oid) == row.oid
-    formulas = {item.name: item.build() for item in data.formulas}
-    assert not row.formula or row.formula in formulas
+    assert {row.formula, *row.candidates} - {""} <= set(FORMULAS[data.key])
+    assert row.confidence is not Confidence.LOW, "what sources contradict is not shipped"
     spec = row.value_spec(data.state_maps_by_name)
     assert spec.type is row.type
     assert bool(spec.states) is (row.type is ValueType.STATE)
     assert not is_secret(row.oid)
     assert row.source
-    assert row.shape is not Shape.ONU or row.formula, "an ONU's position comes from its index"
+    # The index of a UFiber ONU is its serial: no position is in it.
+    placed = row.formula or row.by_name or data.key == "ufiber"
+    assert row.shape is not Shape.ONU or placed, "an ONU's position comes from its index or its interface's name"
+    assert row.dead_band is None or row.type is ValueType.NUMBER
     if spec.unit == "dBm":
         assert (spec.minimum, spec.maximum) == (-50, 10)
         assert row.safe_interval == (3600 if data.key == "zte" else 300)
+        assert row.dead_band == 0.3
 
 
 @pytest.mark.parametrize("data", SHIPPED.values(), ids=SHIPPED)
@@ -69,7 +87,7 @@ def test_names_are_unique_for_each_model(data: BrandData) -> None:
     "onu_model last_down_cause if_name".split(),
 )
 def test_the_columns_that_templates_rely_on_exist(brand: str, models: tuple[str, ...], name: str) -> None:
-    row = oid(brand, name, models)
+    row = oid(brand, name, () if name == "if_name" else models)
     assert row.kind is {"onu_state": NodeKind.DISCOVERY, "if_name": NodeKind.TABLE}.get(name, NodeKind.GET)
 
 
@@ -97,7 +115,7 @@ def test_the_recorded_c320_answers_the_distance_column() -> None:
     if not path.exists():
         pytest.skip("recorded walk zxa10_c320.snmprec absent")
     row = oid("zte", "onu_distance")
-    formula = next(item.build() for item in SHIPPED["zte"].formulas if item.name == row.formula)
+    formula = FORMULAS["zte"][row.formula]
     oids = [line.split("|", 1)[0] for line in path.read_text(encoding="utf-8", errors="replace").splitlines()]
     keys = [oid_text.index_of(item, row.oid) for item in oids if oid_text.is_under(item, row.oid)]
     assert len(keys) == 125
@@ -119,9 +137,10 @@ def test_the_recorded_c320_answers_the_distance_column() -> None:
 def test_a_probe_is_matched_to_the_model_it_fits_best(
     object_id: str, descr: str, model: tuple[str, str] | None
 ) -> None:
-    fits = {(data.key, item.key): item.fit(object_id, descr) for data in SHIPPED.values() for item in data.models}
-    best = max(fits, key=lambda key: fits[key])
-    assert (best if fits[best] else None) == model
+    known = [KnownModel(data.key, item) for data in SHIPPED.values() for item in data.models]
+    found = shortlist(known, object_id, descr)
+    best = found.decided
+    assert (None if best is None or found.unknown else (best.brand, best.model.key)) == model
 
 
 def test_secret_columns_their_instances_and_their_tables_are_known() -> None:
@@ -163,7 +182,7 @@ MINIMAL: dict[str, Any] = {
 
 def test_a_small_document_becomes_rows() -> None:
     data = parse(MINIMAL, "acme.yaml")
-    assert data.models[0].match() == {"sysobjectid": ["1.3.6.1.4.1.99999.1"], "sysdescr": ""}
+    assert data.models[0].match() == {"sysobjectid": ["1.3.6.1.4.1.99999.1"], "sysdescr": "", "subtree": []}
     assert data.formulas[0].definition == {"fields": {"port": {"part": 1}, "onu": {"part": 2}}}
     assert data.state_maps[0].as_json()["2"] == {"label": "off", "online": None}
     assert [(row.name, row.variant, row.kind) for row in data.oids] == [
@@ -220,6 +239,18 @@ def put(row: int, **given: Any) -> Edit:
         (put(1, index_suffix="1"), "index_suffix is for shape onu and looks like"),
         (put(1, safe_interval=0), "safe_interval must be a whole number from 1"),
         (put(1, confidence="sure"), "confidence is 'sure'"),
+        (put(1, formulas=["acme"]), "formulas are at least two to choose from"),
+        (put(1, formulas=["acme", "other"]), "oids (onu_rx_power): formula 'other' is not in this file"),
+        (put(0, formulas=["acme", "acme"]), "give formula or formulas, not both"),
+        (put(0, dead_band=1), "dead_band is for type number"),
+        (put(1, dead_band=-1), "dead_band is for type number and not negative"),
+        (put(1, by_name="yes"), "by_name must be true or false"),
+        (put(1, walk_only=True), "walk_only needs kind walk, table or discovery"),
+        (put(0, get_only=True), "get_only needs kind get"),
+        (put(1, walk_only=True, get_only=True), "walk_only and get_only exclude each other"),
+        (put(1, metric="Rx Power"), "metric 'Rx Power' must be lower-case"),
+        (lambda d: d["models"][0].update(bulk=1), "bulk must be true or false"),
+        (lambda d: d["models"][0].update(match={"subtree": ["x"]}), "models 1 (X1): match: OID 'x'"),
         (put(1, shape="scalar"), "a scalar's oid ends in .0"),
         (put(1, description="x" * 256), "description is longer than 255"),
     ],

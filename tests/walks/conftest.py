@@ -1,0 +1,36 @@
+"""Fixtures of the walks: the farm, and the product on a database of either kind with the shipped catalogue."""
+
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+from sqlalchemy.orm import Session
+
+from app import create_app
+from portal.extensions import db
+from portal.services import catalogue
+from tests.conftest import BOTH, Databases, settings_for
+from tests.walks.farms import served
+
+
+@pytest.fixture(scope="session")
+def ports(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, int]]:
+    """Name of a recording, or "built:" and the name of a table → UDP port."""
+    with served(tmp_path_factory.mktemp("walks")) as found:
+        yield found
+
+
+@pytest.fixture(scope="module", params=BOTH)
+def shelf(
+    request: pytest.FixtureRequest, databases: Databases, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Session]:
+    """A session on a database with the shipped catalogue, shared by the tests of a module: each adds OLTs of its own."""
+    folder: Path = tmp_path_factory.mktemp("shelf")
+    url = databases.sqlite(folder) if request.param == "sqlite" else databases.postgresql()
+    app = create_app(settings_for(url, folder))
+    with app.app_context():
+        catalogue.sync(catalogue.load_shipped(), datetime.now(UTC))
+        yield db.session()
+        db.session.remove()
+        db.engine.dispose()

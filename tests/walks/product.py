@@ -1,0 +1,103 @@
+"""Reads a simulated OLT as the product does: nodes, executions, poller, tables; and hands back rows to compare."""
+
+import time
+from collections.abc import Iterable, Sequence
+from datetime import UTC, datetime
+
+from sqlalchemy import select
+from sqlalchemy.orm import Session
+
+from jobs import poller, probing
+from jobs.drivers import open_session
+from portal.domain.catalogue_data import Access, Shape
+from portal.domain.composite import CompositeResult, SnmpTarget
+from portal.domain.readings import Reading
+from portal.domain.statuses import ExecutionStatus, NodeKind
+from portal.models import Credential, Execution, Oid, Olt
+from portal.services import catalogue, credentials, executions, olts, recognition, run_requests, workflows
+
+ACTOR = "rosa"
+LONGEST_OID_LIST = 250
+
+
+def probe(session: Session, port: int) -> dict[str, object]:
+    """What a connection test says of the OLT at this port."""
+    target = SnmpTarget("127.0.0.1", port, "2c", community="public", timeout=3, retries=1)
+    return probing.ask(target, open_session, time.monotonic, recognition.knowledge(session))
+
+
+def add_olt(session: Session, name: str, port: int, brand: str, model: str) -> Olt:
+    """The OLT, with a credential that the simulator takes."""
+    if session.scalar(select(Credential.id).where(Credential.name == "walks")) is None:
+        credentials.save({"name": "walks", "version": "2c", "community": "public"}, ACTOR, datetime.now(UTC))
+    given = {"name": name, "address": "127.0.0.1", "port": port, "brand": brand, "model": model, "credential": "walks"}
+    return session.get_one(Olt, olts.create(given | {"timeout": 3}, ACTOR, datetime.now(UTC)))
+
+
+def rows_of(session: Session, olt: Olt, names: Iterable[str]) -> dict[str, Oid]:
+    """Name → the catalogue's row for this OLT; a name without one fails the test."""
+    texts = {f"{olt.brand.key}.{name}": name for name in names}
+    found = catalogue.find_all(session, olt, set(texts))
+    missing = sorted(text for text, row in found.items() if row is None)
+    assert not missing, f"the catalogue has no row for {missing} on {olt.model.key if olt.model else 'no model'}"
+    return {name: row for text, name in texts.items() if (row := found[text]) is not None}
+
+
+def kind_of(row: Oid) -> NodeKind:
+    """How a column is read when nobody says otherwise."""
+    if row.shape == Shape.ONU and row.kind == NodeKind.GET and row.access != Access.WALK:
+        return NodeKind.GET
+    return NodeKind(row.kind)
+
+
+class Reader:
+    """One OLT whose nodes run as in production, without Redis."""
+
+    def __init__(self, session: Session, olt: Olt) -> None:
+        self.session, self.olt_id, self.prefix = session, olt.id, olt.brand.key
+        self._count = 0
+
+    def read(self, kind: NodeKind, names: Sequence[str], chained: Sequence[tuple[NodeKind, Sequence[str]]] = ()) -> (
+        dict[str, dict[str, Reading]]
+    ):  # fmt: skip
+        """Run one master over `names` with its chain; {name: {index: reading}} of all columns."""
+        master = self._node(kind, names, None)
+        for more, group in chained:
+            self._node(more, group, master)
+        result = self._run(master)
+        asked = [name for group in (names, *(group for _, group in chained)) for name in group]
+        columns = [column for step in result.steps for column in step.columns]
+        return {
+            name: {reading.index: reading for reading in column.readings}
+            for name, column in zip(asked, columns, strict=True)
+        }
+
+    def _node(self, kind: NodeKind, names: Sequence[str], master: int | None) -> int:
+        self._count += 1
+        clock = {"master_id": master} if master is not None else {"interval": "2h"}
+        text = ",".join(f"{self.prefix}.{name}" for name in names)
+        given = {"key": f"node_{self._count}", "kind": kind.value, "oid": text, "max_retries": 0}
+        return workflows.add_node(self.olt_id, given | clock, ACTOR, datetime.now(UTC))
+
+    def _run(self, master: int) -> CompositeResult:
+        now = datetime.now(UTC)
+        execution_id, _ = run_requests.run_now(master, ACTOR, now)
+        work = executions.start(execution_id, execution_id, "walks", now, now)
+        assert work is not None
+        result = poller.run(work, open_session, lambda: None, lambda: datetime.now(UTC), time.monotonic)
+        executions.finish(execution_id, execution_id, result, datetime.now(UTC))
+        self.session.rollback()
+        self.session.expire_all()
+        execution = self.session.get_one(Execution, execution_id)
+        assert execution.status is ExecutionStatus.SUCCESS, f"{execution.error_kind}: {execution.error_message}"
+        return result
+
+
+def in_groups(prefix: str, names: Iterable[str]) -> list[list[str]]:
+    """Names in lists that fit the column of a node."""
+    groups: list[list[str]] = [[]]
+    for name in names:
+        if groups[-1] and len(",".join(f"{prefix}.{one}" for one in (*groups[-1], name))) > LONGEST_OID_LIST:
+            groups.append([])
+        groups[-1].append(name)
+    return [group for group in groups if group]
