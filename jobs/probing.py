@@ -53,7 +53,7 @@ def ask(
     try:
         session = open_session(target)
         try:
-            asker = _Asker(session, checkpoint, monotonic, monotonic() + PATIENCE)
+            asker = _Asker(session.exact, checkpoint, monotonic, monotonic() + PATIENCE)
             result = _system(asker)
             if knowledge is not None:
                 result |= _recognised(asker, knowledge, result["sysobjectid"], result["sysdescr"])

@@ -117,6 +117,10 @@ class Batches:
         """The same once more, through the exact session."""
         self._parts.append(Batch(batch.names, batch.sizes, exact=True))
 
+    def again(self, batch: Batch) -> None:
+        """The same once more, as it is."""
+        self._parts.append(batch)
+
     def cut(self, batch: Batch, rest: list[str]) -> None:
         """The answer held only some of the names: the others are asked for again."""
         for size in batch.sizes:

@@ -11,6 +11,7 @@ Found in its source and by trying, each of them guarded below:
 * octets come as latin-1 text; in GETNEXT and GETBULK they are cut at 4,096 octets;
 * Opaque floats arrive without value or type (`SnmpType.UNKNOWN`, empty octets);
 * its variables cost a third of a value; the C code makes them by the name `easysnmp.SNMPVariable`, see `_Variable`;
+* a wrongly signed SNMPv3 answer is counted, complained of on stderr, and handed over all the same (Net-SNMP 5.9.3);
 * SNMPv3 engines are remembered for the whole process: one that starts over with lower boots is silent, see `_forget`.
 """
 
@@ -103,6 +104,8 @@ _TOO_BIG = frozenset({1, -5})
 _AUTH = frozenset({6, 16, -22, -23, -27, -28, *range(-50, -32)})
 _NOT_SENT = frozenset({-3, -6, -12})
 _RESTARTED = frozenset({-32, -36, -48, -49})  # unknown engine, not in time window: as a report, and as our own finding
+_WRONG_DIGESTS = 7  # STAT_USMSTATSWRONGDIGESTS of Net-SNMP's snmp_api.h
+_LIBRARY = ctypes.CDLL(interface.__file__)
 _GET, _GET_NEXT = -1, 0  # in the place of a number of rows
 MAX_COLUMNS = 50  # in one GETBULK; names alone would fill a frame with more
 _OPENING = threading.Lock()  # Net-SNMP reads its configuration at the first opening, for the whole process
@@ -161,7 +164,6 @@ class EasySnmpSession:
         self._target = target
         self._bulk = target.version != "1"
         self._thread = threading.get_ident()
-        self._answered = False  # since it was opened
         self._stale = False  # SNMPv3: what is known of the engine is in doubt
         self._session: Session | None = _opened(target)
 
@@ -193,6 +195,7 @@ class EasySnmpSession:
             return []
         asked = len(names)
         first = names[0].oid or ""
+        forged = _LIBRARY.snmp_get_statistic(_WRONG_DIGESTS)
         try:
             if rows == _GET:
                 interface.get(session, names)
@@ -203,11 +206,12 @@ class EasySnmpSession:
         except EasySNMPNoSuchNameError:
             if asked == 1:
                 return [VarBind(first, SnmpType.NO_SUCH_OBJECT if rows == _GET else SnmpType.END_OF_MIB_VIEW)]
-            error = SnmpNoSuchObject(f"{self._where} does not have all of the {asked} names asked for")
-            raise _blaming(error, session, asked) from None
+            text = f"{self._where} does not have all of the {asked} names asked for"
+            raise SnmpNoSuchObject(text) from None  # the library does not say which, though the device did
         except (EasySNMPError, SystemError) as error:
             raise _blaming(self._translated(error, session), session, asked) from None
-        self._answered = True
+        if _LIBRARY.snmp_get_statistic(_WRONG_DIGESTS) != forged and self._target.version == "3":
+            raise SnmpAuthError(f"an answer in the name of {self._where} was not signed with this credential's key")
         return [_var_bind(variable) for variable in names if variable.snmp_type is not None]
 
     def _usable(self) -> Session:
@@ -225,8 +229,8 @@ class EasySnmpSession:
     def _translated(self, error: Exception, session: Session) -> SnmpError:
         """Our own error for one of the library's. SystemError is how its C code reports an answer it cannot take."""
         if isinstance(error, EasySNMPTimeoutError):
-            # Net-SNMP drops what an engine says whose boots went down at a restart (net-snmp #385, #827): silence.
-            self._stale, self._answered = self._answered and self._target.version == "3", False
+            # Net-SNMP drops what an engine says whose boots or time went down (net-snmp #385, #827): silence, for ever.
+            self._stale = self._target.version == "3"
             return SnmpTimeout(silence(self._target))
         status, code = int(session.error_number), int(session.error_index)
         text = f"{self._where} answered: {_without_secrets(str(error), self._target)}"
@@ -279,7 +283,7 @@ def _forget() -> None:
 
     The next request then begins with the engine's discovery. No other SNMPv3 session is in use: see `parallel`.
     """
-    ctypes.CDLL(interface.__file__).free_etimelist()
+    _LIBRARY.free_etimelist()
 
 
 def _blaming(error: SnmpError, session: Session, asked: int) -> SnmpError:
@@ -309,7 +313,11 @@ def _user(target: SnmpTarget) -> dict[str, object]:
         raise SnmpAuthError("the SNMPv3 credential has no usable user name or password")
     if target.priv_protocol and not target.auth_protocol:
         raise SnmpAuthError("SNMPv3 privacy needs an authentication protocol too")
-    user: dict[str, object] = {"security_username": target.username, "security_level": "noAuthNoPriv"}
+    user: dict[str, object] = {
+        "security_username": target.username,
+        "security_level": "noAuthNoPriv",
+        "context": target.context,
+    }
     if target.auth_protocol:
         _require(target.auth_protocol in _AUTH_PROTOCOLS, "authentication", target.auth_protocol)
         user |= {"auth_protocol": target.auth_protocol, "auth_password": target.auth_password}

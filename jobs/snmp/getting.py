@@ -113,6 +113,8 @@ class _Getter:
         self.stopped: BaseException | None = None
         self._turn = threading.Condition()
         self._inflight = 0
+        self._silent = 0  # of those in flight: had no answer and wait for their turn to probe
+        self._probe = threading.Lock()
         self._helpers: list[threading.Thread] = []
 
     def run(self, session: SnmpSession) -> None:
@@ -163,7 +165,11 @@ class _Getter:
     def _take(self) -> Batch | None:
         with self._turn:
             while self.stopped is None:
-                if self._inflight < self.pace.allowed and (batch := self.batches.take()) is not None:
+                if (
+                    not self._silent
+                    and self._inflight < self.pace.allowed
+                    and (batch := self.batches.take()) is not None
+                ):
                     self._inflight += 1
                     return batch
                 if not self._inflight:
@@ -181,8 +187,8 @@ class _Getter:
         if self.open_more is None or self._helpers or self.timeouts >= self.pdus or not self.batches.many_left():
             return
         for _ in range(self.pace.most - 1):
-            context = contextvars.copy_context()  # so that a helper finds the settings of the application too
-            self._helpers.append(threading.Thread(target=context.run, args=(self._help, self.open_more), daemon=True))
+            run = contextvars.copy_context().run  # so that a helper finds the settings of the application too
+            self._helpers.append(threading.Thread(target=run, args=(self._help, self.open_more), daemon=True))
         for helper in self._helpers:
             helper.start()
 
@@ -241,10 +247,14 @@ class _Getter:
                 self.batches.cut(batch, rest)
 
     def _after_silence(self, session: SnmpSession, batch: Batch, error: SnmpTimeout) -> None:
-        """Find out by one cheap request whether the OLT is dead or only this batch is poison for it."""
-        self._count_silence()
+        """Find out by one cheap request whether the OLT is dead or only this batch is poison for it.
+
+        The probe waits until nothing else is under way, and a batch that was not alone is asked for again as it is: it
+        may be two requests at once that the agent cannot serve (Raisecom ISCOM6820-GP).
+        """
+        alone = self._count_silence()
         try:
-            self._request(session, [PROBE_OID])
+            self._probe_alone(session)
         except SnmpTimeout:
             self._count_silence()
             self.dead = True
@@ -255,9 +265,28 @@ class _Getter:
             text = f"{self.timeouts} requests without an answer, though the OLT is alive: the rest is left alone"
             raise _Stop(error.kind, text)
         with self._turn:
-            self.batches.silent(batch, SPLIT, error)
+            if alone:
+                self.batches.silent(batch, SPLIT, error)
+            else:
+                self.batches.again(batch)
 
-    def _count_silence(self) -> None:
+    def _probe_alone(self, session: SnmpSession) -> None:
+        with self._turn:
+            self._silent += 1
+            self._turn.notify_all()
+            while self._inflight > self._silent:
+                self._turn.wait()
+        try:
+            with self._probe:  # several may be silent
+                if self.stopped is None:
+                    self._request(session, [PROBE_OID])
+        finally:
+            with self._turn:
+                self._silent -= 1
+
+    def _count_silence(self) -> bool:
+        """True when nothing else was under way."""
         self.pace.silent()
         with self._turn:
             self.timeouts += 1
+            return self._inflight == 1

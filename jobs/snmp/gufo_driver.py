@@ -64,23 +64,24 @@ class GufoSession:
     def get(self, oids: Sequence[str]) -> list[VarBind]:
         """See SnmpSession. Names without a value are left out, whatever the reason."""
         names = [checked_oid(oid) for oid in oids]
-        there = self._usable()
+        self._usable()
         if not names:
             return []
-        found: dict[str, Any] = self._asked(lambda: there.get_many(names), there.recv_get_many)
+        found: dict[str, Any] = self._asked(
+            lambda: self._usable().get_many(names), lambda: self._usable().recv_get_many()
+        )
         return _binds(list(found.items()))
 
     def next_rows(self, oids: Sequence[str], max_repetitions: int) -> list[VarBind]:
         """See SnmpSession. One column by GETBULK; several, or one row, are the exact session's."""
         names = [checked_oid(oid) for oid in oids]
         rows = min(max(max_repetitions, 1), MAX_REPETITIONS)
-        there = self._usable()
+        self._usable()
         if len(names) != 1 or rows == 1:
             return self.exact.next_rows(names, rows) if names else []
         after = GetIter(names[0], rows)
         found: list[tuple[str, Any] | None] = self._asked(
-            lambda: (there.send_get_bulk(after), there.recv_get_bulk(GetIter(_ANYTHING)))[1],
-            lambda: there.recv_get_bulk(GetIter(_ANYTHING)),
+            lambda: self._bulk(after), lambda: self._usable().recv_get_bulk(GetIter(_ANYTHING))
         )
         binds = _binds(found)
         if not binds:
@@ -92,6 +93,10 @@ class GufoSession:
         self._closed, self._socket = True, None
         if self._exact is not None:
             self._exact.close()
+
+    def _bulk(self, after: GetIter) -> list[tuple[str, Any] | None]:
+        self._usable().send_get_bulk(after)
+        return self._usable().recv_get_bulk(GetIter(_ANYTHING))
 
     def _opened(self) -> SnmpV2cClientSocket:
         try:
@@ -111,24 +116,30 @@ class GufoSession:
         return self._socket
 
     def _asked(self, send: Callable[[], Any], receive: Callable[[], Any]) -> Any:
-        """One request with its tries. After a signal the answer is awaited again: this system call is not resumed."""
+        """One request with its tries. No frame on this way may keep the socket: a traceback would hold it open."""
         for left in range(retries_of(self._target), -1, -1):
-            ends = time.monotonic() + self._seconds
-            step = send
-            while True:
+            wrong = self._tried(send, receive)
+            if not isinstance(wrong, BaseException):
+                return wrong
+            if not isinstance(wrong, SnmpTimeout) or not left:
                 try:
-                    return step()
-                except (SnmpTimeout, _Interrupted):
-                    raise
-                except BaseException as error:
-                    wrong = self._translated(error)
-                    if isinstance(wrong, _Interrupted) and time.monotonic() < ends:
-                        step = receive
-                        continue
-                    if isinstance(wrong, SnmpTimeout) and left:
-                        break
                     raise wrong from None
+                finally:
+                    del wrong  # else exception and frame would hold one another
         raise SnmpTimeout(silence(self._target))
+
+    def _tried(self, send: Callable[[], Any], receive: Callable[[], Any]) -> Any:
+        """What came, or the error. After a signal the answer is awaited again: this system call is not resumed."""
+        ends = time.monotonic() + self._seconds
+        step = send
+        while True:
+            try:
+                return step()
+            except BaseException as error:
+                wrong = self._translated(error)
+            if not isinstance(wrong, _Interrupted) or time.monotonic() >= ends:
+                return wrong
+            step = receive
 
     def _translated(self, error: BaseException) -> BaseException:
         """Our own error for one of the library's; what is none of them stays what it is."""
