@@ -57,13 +57,18 @@ class Batches:
 
     def accept(self, oids: Sequence[str]) -> None:
         """Take the OIDs in; one that is none fails at once."""
-        seen: set[str] = set()
+        sent: set[str] = set()
         table, prefix, group = "", "", None
         for oid in oids:
-            name = self._checked(oid)
-            if name is None or name in seen:
+            try:
+                name = self._names[oid] = checked_oid(oid)
+            except SnmpBadOid as error:
+                self._names[oid] = oid
+                self._fail(oid, error)
                 continue
-            seen.add(name)
+            if name in sent:
+                continue
+            sent.add(name)
             if group is None or not prefix or not name.startswith(prefix):
                 prefix, root = next((pair for pair in self._roots if name.startswith(pair[0])), ("", ""))
                 table = table_of(root) if root else ""
@@ -176,15 +181,6 @@ class Batches:
     def smallest(self) -> int:
         """The smallest packing in use."""
         return min((size.current for size in self._sizes.values()), default=self._limit)
-
-    def _checked(self, oid: str) -> str | None:
-        try:
-            name = self._names[oid] = checked_oid(oid)
-        except SnmpBadOid as error:
-            self._names[oid] = oid
-            self._fail(oid, error)
-            return None
-        return name
 
     def _fail(self, name: str, error: SnmpError) -> None:
         self.failed[name] = error.kind

@@ -39,7 +39,7 @@ _USERS = {"plain": "noAuthNoPriv", "signed": "authNoPriv", "md5": "authNoPriv", 
 _READY_SECONDS = 10
 
 
-class _Tree(instrum.AbstractMibInstrumController):
+class _Tree(instrum.AbstractMibInstrumController):  # type: ignore[misc]  # untyped base
     def __init__(self, rows: dict[tuple[int, ...], Any]) -> None:
         super().__init__()
         self.rows = rows
@@ -85,7 +85,12 @@ class VersatileAgent:
 
     def _do(self, action: Callable[[], None]) -> None:
         done = threading.Event()
-        self._loop.call_soon_threadsafe(lambda: (action(), done.set()))
+
+        def act() -> None:
+            action()
+            done.set()
+
+        self._loop.call_soon_threadsafe(act)
         if not done.wait(_READY_SECONDS):
             raise RuntimeError("the agent hangs")
 
@@ -104,9 +109,9 @@ class VersatileAgent:
         _admit(agent)
         names = context.SnmpContext(agent)
         names.unregister_context_name(b"")
-        rows = {(1, 3, 6, 1, 2, 1, 1, arc, 0): value for arc, value in VALUES.items()}
-        huge = {(1, 3, 6, 1, 2, 1, 2, 1, 0): rfc1902.OctetString(HUGE)}
-        names.register_context_name(b"", _Tree(rows | huge))
+        rows: dict[tuple[int, ...], Any] = {(1, 3, 6, 1, 2, 1, 1, arc, 0): value for arc, value in VALUES.items()}
+        rows[tuple(map(int, HUGE_OID.split(".")))] = rfc1902.OctetString(HUGE)
+        names.register_context_name(b"", _Tree(rows))
         names.register_context_name(CONTEXT.encode(), _Tree({(1, 3, 6, 1, 2, 1, 1, 1, 0): IN_CONTEXT}))
         for responder in (cmdrsp.GetCommandResponder, cmdrsp.NextCommandResponder, cmdrsp.BulkCommandResponder):
             responder(agent, names)
