@@ -23,11 +23,12 @@ __all__ = ["RedisError"]
 
 RUN_COMPOSITE = "jobs.tasks.run_composite"
 RUN_PROBE = "jobs.tasks.run_probe"
+RUN_TRIAL = "jobs.trying.run_trial"
 REVIVE = "jobs.reviving.revive"
 REAP = "scheduler.reaper.reap"
 RECORD_POLLER_STATS = "scheduler.upkeep.record_poller_stats"
 CLEAN_UP = "scheduler.upkeep.clean_up"
-TASKS = frozenset({RUN_COMPOSITE, RUN_PROBE, REVIVE, REAP, RECORD_POLLER_STATS, CLEAN_UP})
+TASKS = frozenset({RUN_COMPOSITE, RUN_PROBE, RUN_TRIAL, REVIVE, REAP, RECORD_POLLER_STATS, CLEAN_UP})
 
 MAINTENANCE_QUEUE = "maintenance"
 PROBE_QUEUE = "probes"

@@ -7,13 +7,14 @@ from sqlalchemy import ColumnElement, delete, select
 
 from portal.domain.statuses import ExecutionStatus
 from portal.extensions import Base, transaction
-from portal.models import CoordinatorLog, Execution, OnuEvent, PollerStats, Probe
+from portal.models import CoordinatorLog, Execution, OnuEvent, PollerStats, Probe, Trial
 
 BATCH = 500
 LOG_DAYS = 7
 STATS_DAYS = 7
 EVENT_DAYS = 365
 PROBE_DAYS = 1
+TRIAL_DAYS = 1
 
 
 def clean_up(now: datetime, days: int, failed_days: int) -> int:
@@ -27,6 +28,7 @@ def clean_up(now: datetime, days: int, failed_days: int) -> int:
         _drop(PollerStats, PollerStats.timestamp < now - timedelta(days=STATS_DAYS)),
         _drop(OnuEvent, OnuEvent.happened_at < now - timedelta(days=EVENT_DAYS)),
         _drop(Probe, Probe.created_at < now - timedelta(days=PROBE_DAYS)),
+        _drop(Trial, Trial.created_at < now - timedelta(days=TRIAL_DAYS)),
     ))  # fmt: skip
 
 

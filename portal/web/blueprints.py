@@ -5,9 +5,11 @@ from flask import Flask
 from portal.extensions import login_manager
 from portal.web import (
     auth,
+    catalogue,
     credentials,
     dashboard,
     executions,
+    formulas,
     olt_actions,
     olts,
     onus,
@@ -15,6 +17,7 @@ from portal.web import (
     probes,
     queue,
     templates,
+    trials,
     workflows,
 )
 from portal.web.access import guard
@@ -34,6 +37,9 @@ BLUEPRINTS = (
     onus.bp,
     credentials.bp,
     probes.bp,
+    trials.bp,
+    catalogue.bp,
+    formulas.bp,
 )
 
 

@@ -45,6 +45,14 @@ def number(value: float | None, digits: int = 0) -> str:
     return f"{MINUS}{text}" if negative else text
 
 
+def exact(value: float | None) -> str:
+    """A number with as many decimals as it has, at most four: −22,88; 1 240."""
+    if value is None:
+        return MISSING
+    decimals = f"{value:.4f}".rstrip("0").partition(".")[2]
+    return number(value, len(decimals))
+
+
 def percent(value: float | None, digits: int = 0) -> str:
     """`value` is already in percent: 61 → 61 %."""
     return MISSING if value is None else f"{number(value, digits)}{THIN}%"
@@ -182,6 +190,7 @@ def at(moment: datetime | None, *, seconds: bool = True) -> Markup:
 
 FILTERS: dict[str, Callable[..., Any]] = {
     "number": number,
+    "exact": exact,
     "percent": percent,
     "dbm": dbm,
     "duration_s": duration_s,

@@ -67,12 +67,13 @@ class Page(NamedTuple):
 
 PAGES = (
     Page("dashboard.index", _l("Home"), "home", "i"),
-    Page("olts.index", _l("OLTs"), "router", "o", ("olt_actions", "credentials", "probes")),
+    Page("olts.index", _l("OLTs"), "router", "o", ("olt_actions", "credentials", "probes", "trials")),
     Page("workflows.index", _l("Workflows"), "sitemap", "w", ("templates",)),
     Page("executions.index", _l("Executions"), "list-check", "e"),
     Page("pollers.index", _l("Pollers"), "cpu", "p"),
     Page("queue.index", _l("Queue"), "stack-2", "q"),
     Page("onus.index", _l("ONUs"), "access-point", "u"),
+    Page("catalogue.index", _l("Catalogue"), "tag", "c", ("formulas",)),
 )
 
 
@@ -186,7 +187,9 @@ def init_frame(app: Flask) -> None:
     app.before_request_funcs.setdefault(None, []).insert(0, domain.as_default)
     app.after_request(harden)
     app.url_map.converters["int"] = Number
-    app.jinja_env.filters.update(formatting.FILTERS | words.FILTERS | {"meaning": metrics.meaning})
+    app.jinja_env.filters.update(
+        formatting.FILTERS | words.FILTERS | {"meaning": metrics.meaning, "reason_words": metrics.reason}
+    )
     app.jinja_env.globals.update(
         ui=Macros(app.jinja_env),
         now=formatting.now,

@@ -10,6 +10,7 @@ from flask_login import current_user
 from werkzeug.wrappers import Response as BaseResponse
 
 from portal.domain.statuses import Role
+from portal.extensions import htmx
 from portal.models import Olt
 from portal.queries import catalogue, keyset, olts, workflows
 from portal.services import olts as service
@@ -18,6 +19,7 @@ from portal.web import args, live
 from portal.web.access import requires
 from portal.web.formatting import now, number
 from portal.web.forms import DeleteForm, OltForm
+from portal.web.trials import MODES
 
 bp = Blueprint("olts", __name__, url_prefix="/olts")
 
@@ -112,6 +114,8 @@ def detail(olt_id: int) -> Response:
         ports=olts.ports(olt.id),
         executions=olts.last_executions(olt.id),
         credential=catalogue.credential(olt.credential_id),
+        choices=[] if htmx else catalogue.oid_choices(olt.brand_id),
+        modes=[(mode.value, str(label)) for mode, label in MODES.items()],
     )
 
 

@@ -131,7 +131,39 @@ class Seeder:
         for olt in self.olts:
             self._workflow(olt)
         self.session.flush()
+        self._catalogue(brands["huawei"])
         self.node_olt = {node.id: node.workflow.olt for node in self.masters}
+
+    def _catalogue(self, brand: m.Brand) -> None:
+        """Of Huawei: state and power with formula and state map; a few interfaces of the first Huawei, and a trial."""
+        olt = next(olt for olt in self.olts if olt.brand is brand)
+        fields = {"slot": {"shift": 13, "bits": 6}, "port": {"shift": 8, "bits": 5}, "onu": {"part": 2, "bits": 8}}
+        gpon = {"checks": [{"shift": 25, "bits": 7, "value": 125}], "fields": fields}
+        formula = m.IndexFormula(brand_id=brand.id, name="huawei_gpon", kind="bitshift", definition=gpon)
+        name = m.IndexFormula(brand_id=brand.id, name="huawei_gpon_name", kind="string", definition={
+            "pattern": r"GPON (?P<frame>\d{1,2})/(?P<slot>\d{1,2})/(?P<port>\d{1,2})"})  # fmt: skip
+        states = m.StateMap(brand_id=brand.id, name="run_state", states={
+            "1": {"label": "online", "online": True}, "2": {"label": "offline", "online": False}})  # fmt: skip
+        column = "1.3.6.1.4.1.2011.6.128.1.1.2"
+        common = {"brand": brand, "shape": "onu", "formula": formula, "by_name": True, "source": "HUAWEI-XPON-MIB"}
+        state = m.Oid(name="onu_state", oid=f"{column}.46.1.15", kind="discovery", value_type="state",
+                      state_map=states, confidence="high", **common)  # fmt: skip
+        power = m.Oid(name="onu_rx_power", oid=f"{column}.51.1.4", kind="get", value_type="number", scale=0.01,
+                      unit="dBm", sentinels=[2147483647], safe_interval=300, dead_band=0.3, **common)  # fmt: skip
+        self.session.add_all([formula, name, states, state, power])
+        for place in range(3):
+            self.session.add(m.PonPort(olt_id=olt.id, index_key=str(4194312192 + (place << 8)), frame=0, slot=1,
+                                       port=place, name=f"GPON 0/1/{place}", last_seen=self.ago(60)))  # fmt: skip
+        rows = [{"index": f"4194312192.{n}", "at": [0, 1, 0, n], "raw": str(1 + n % 2), "reason": "",
+                 "value": "offline" if n % 2 else "online", "online": not n % 2} for n in range(6)]  # fmt: skip
+        shown = {"metric": "onu_state", "oid": state.oid, "unit": "", "rows": 6, "missing": 0, "complete": True,
+                 "shown": rows}  # fmt: skip
+        self.session.add(
+            m.Trial(olt_id=olt.id, oid="huawei.onu_state", mode=m.TrialMode.WALK, status=m.TrialStatus.SUCCESS,
+                    requested_by="admin", created_at=self.ago(30), started_at=self.ago(30), finished_at=self.ago(29),
+                    result={"rows": 6, "pdus": 2, "timeouts": 0, "ms": 41, "complete": True, "cut": False,
+                            "columns": [shown]})
+        )  # fmt: skip
 
     def _state(self, n: int) -> dict[str, Any]:
         if self.size.olts > 10 and n % 41 == 7:

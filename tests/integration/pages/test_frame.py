@@ -38,6 +38,11 @@ SAMPLES: dict[str, object] = {
     "pool_id": 1,
     "poller_id": 1,
     "template_id": 1,
+    "trial_id": 1,
+    "brand_id": 1,
+    "oid_id": 1,
+    "formula_id": 1,
+    "map_id": 1,
 }
 
 # What S5 asks for: ways to say "another host" that browsers understand.

@@ -1,0 +1,276 @@
+"""A trial reads under the OLT's lease and is stored nowhere but in its own row, which says whatever became of it."""
+
+from collections.abc import Callable
+from datetime import datetime, timedelta
+from typing import Any
+
+import pytest
+from flask import current_app
+from redis import Redis
+from sqlalchemy import func, select
+from sqlalchemy.orm import Session
+
+from jobs import claim as claims
+from jobs import trying
+from jobs.snmp.fake import FakeSession, Faults, Request, fake_factory
+from portal import queueing
+from portal.domain.statuses import ErrorKind, Presence
+from portal.models import Execution, Olt, Onu, OnuData, PonPort, Trial, TrialMode, TrialStatus
+from portal.services import olts, retention, trials
+from portal.services.errors import Invalid
+from tests.support.builders import make_node, make_olt
+
+STATE = "1.3.6.1.4.1.2011.6.128.1.1.2.46.1.15"
+POWER = "1.3.6.1.4.1.2011.6.128.1.1.2.51.1.4"
+PASSWORD = "1.3.6.1.4.1.2011.6.128.1.1.2.43.1.4"
+PORT = 4194312448  # frame 0, slot 1, port 1
+
+Answers = Callable[[FakeSession], FakeSession]
+
+
+@pytest.fixture
+def queued(monkeypatch: pytest.MonkeyPatch) -> list[tuple[Any, ...]]:
+    """The tasks that were queued; none is run."""
+    tasks: list[tuple[Any, ...]] = []
+    monkeypatch.setattr(queueing, "enqueue_task", lambda *words, **_options: tasks.append(words))
+    return tasks
+
+
+@pytest.fixture
+def answers(session: Session, redis: Redis, queued: list[tuple[Any, ...]], monkeypatch: pytest.MonkeyPatch) -> Answers:
+    """What the OLT is: a fake session that the job opens. Nobody waits for a lease."""
+    monkeypatch.setitem(current_app.config, "QUARANTINE_SECONDS", 0)
+    monkeypatch.setattr(trying, "PATIENCE", 0.0)
+
+    def play(fake: FakeSession) -> FakeSession:
+        monkeypatch.setattr(trying, "open_session", fake_factory(fake))
+        return fake
+
+    return play
+
+
+def huawei(onus: int = 3, **settings: Any) -> FakeSession:
+    rows: dict[str, int | bytes | str | None] = {f"{STATE}.{PORT}.{n}": 1 + n % 2 for n in range(onus)}
+    rows |= {f"{POWER}.{PORT}.{n}": -2150 - n for n in range(onus)}
+    return FakeSession(rows, columns=(STATE, POWER), **settings)
+
+
+def run(session: Session, trial_id: int) -> Trial:
+    trying.run_trial(trial_id)
+    session.expire_all()
+    trial = session.get(Trial, trial_id)
+    assert trial is not None
+    return trial
+
+
+def add_onus(session: Session, olt: Olt, count: int, now: datetime) -> None:
+    for n in range(count):
+        session.add(Onu(olt_id=olt.id, index_key=f"{PORT}.{n}", presence=Presence.ENABLED, first_seen=now,
+                        last_seen=now, presence_since=now))  # fmt: skip
+    session.commit()
+
+
+def test_a_trial_shows_what_a_node_reads_and_stores_nothing(session: Session, answers: Answers, now: datetime) -> None:
+    node = make_node(make_olt())
+    answers(huawei())
+    trial = run(session, trials.of_node(node.id, "rosa", now))
+    assert (trial.status, trial.error_message, trial.requested_by) == (TrialStatus.SUCCESS, "", "rosa")
+    result = trial.result
+    assert result is not None
+    assert (result["rows"], result["complete"], result["cut"]) == (3, True, False)
+    first = result["columns"][0]["shown"][0]
+    assert first == {"index": f"{PORT}.0", "at": [0, 1, 1, 0], "raw": "1", "value": "online", "reason": "",
+                     "online": True}  # fmt: skip
+    assert result["pdus"] > 0
+    assert [session.scalar(select(func.count()).select_from(table)) for table in (Onu, OnuData, Execution)] == [0, 0, 0]
+
+
+def test_the_olt_is_held_while_it_is_read_and_free_afterwards(
+    session: Session, answers: Answers, redis: Redis, now: datetime
+) -> None:
+    olt = make_olt()
+    seen: list[bytes | None] = []
+    answers(huawei(on_request=lambda _request: seen.append(redis.hget(f"lock:snmp:host:{olt.id}", "owner"))))
+    trial_id = trials.of_node(make_node(olt).id, "rosa", now)
+    run(session, trial_id)
+    assert set(seen) == {f"trial-{trial_id}".encode()}
+    assert redis.exists(f"lock:snmp:host:{olt.id}") == 0
+
+
+def test_an_olt_that_is_being_read_is_left_alone_and_the_row_says_so(
+    session: Session, answers: Answers, redis: Redis, now: datetime
+) -> None:
+    olt = make_olt()
+    fake = answers(huawei())
+    assert claims.hold(redis, olt.id, "poller-1", 15, 0) is not None
+    trial = run(session, trials.of_node(make_node(olt).id, "rosa", now))
+    assert (trial.status, trial.error_message) == (TrialStatus.FAILED, trials.BUSY)
+    assert fake.requests == []
+
+
+def test_a_lease_that_is_lost_stops_the_trial_before_the_next_request(
+    session: Session, answers: Answers, redis: Redis, now: datetime
+) -> None:
+    olt = make_olt(max_repetitions=1)
+    fake = answers(huawei(on_request=lambda _request: redis.delete(f"lock:snmp:host:{olt.id}")))
+    trial = run(session, trials.of_node(make_node(olt).id, "rosa", now))
+    assert (trial.status, trial.error_kind, trial.error_message) == (
+        TrialStatus.FAILED, ErrorKind.LEASE_LOST, trials.LOST,
+    )  # fmt: skip
+    assert len(fake.requests) == 1
+
+
+def test_a_walk_ends_at_the_bound_of_a_trial_which_is_no_failure(
+    session: Session, answers: Answers, now: datetime
+) -> None:
+    answers(huawei(trials.ROWS_READ + 40))
+    trial = run(session, trials.of_node(make_node(make_olt()).id, "rosa", now))
+    assert trial.result is not None
+    assert (trial.status, trial.result["cut"], trial.result["complete"]) == (TrialStatus.SUCCESS, True, False)
+    assert trial.result["rows"] == trials.ROWS_READ
+    assert len(trial.result["columns"][0]["shown"]) == trials.ROWS_SHOWN
+
+
+def test_a_get_asks_for_the_first_known_onus_only(session: Session, answers: Answers, now: datetime) -> None:
+    olt = make_olt()
+    add_onus(session, olt, trials.ONUS_ASKED + 10, now)
+    fake = answers(huawei(200))
+    node = make_node(olt, "rx", kind="get", oid="huawei.onu_rx_power")
+    trial = run(session, trials.of_node(node.id, "rosa", now))
+    asked = {oid for request in fake.requests if request.kind == "get" for oid in request.oids if oid.startswith(POWER)}
+    assert len(asked) == trials.ONUS_ASKED
+    assert trial.result is not None
+    assert trial.result["columns"][0]["shown"][1]["value"] == -21.51
+
+
+def test_a_get_without_a_known_onu_says_what_to_do(session: Session, answers: Answers, now: datetime) -> None:
+    answers(huawei())
+    node = make_node(make_olt(), "rx", kind="get", oid="huawei.onu_rx_power")
+    trial = run(session, trials.of_node(node.id, "rosa", now))
+    assert (trial.status, trial.error_message) == (TrialStatus.FAILED, trials.NO_ONUS)
+
+
+def test_what_arrived_before_a_failure_is_shown_beside_it(session: Session, answers: Answers, now: datetime) -> None:
+    olt = make_olt(max_repetitions=1, retries=0)
+    answers(huawei(5, faults=Faults(dies_after=2)))
+    trial = run(session, trials.of_node(make_node(olt).id, "rosa", now))
+    assert (trial.status, trial.error_kind) == (TrialStatus.FAILED, ErrorKind.TIMEOUT)
+    assert trial.result is not None
+    assert trial.result["rows"] == 2
+
+
+def test_an_unsaved_oid_is_walked(session: Session, answers: Answers, now: datetime) -> None:
+    answers(FakeSession({"1.3.6.1.4.1.9.1.1": b"one", "1.3.6.1.4.1.9.1.2": b"two"}))
+    trial = run(session, trials.of_oid(make_olt().id, " .1.3.6.1.4.1.9.1 ", TrialMode.WALK, "rosa", now))
+    assert trial.result is not None
+    shown = trial.result["columns"][0]["shown"]
+    assert [(row["index"], row["value"]) for row in shown] == [("1", "one"), ("2", "two")]
+    assert shown[0]["at"] is None
+
+
+def test_one_exact_instance_is_understood_as_its_column(session: Session, answers: Answers, now: datetime) -> None:
+    fake = answers(huawei())
+    trial = run(session, trials.of_oid(make_olt().id, f"{POWER}.{PORT}.2", TrialMode.EXACT, "rosa", now))
+    assert trial.result is not None
+    (row,) = trial.result["columns"][0]["shown"]
+    assert (row["index"], row["at"], row["value"]) == (f"{PORT}.2", [0, 1, 1, 2], -21.52)
+    assert [request.kind for request in fake.requests] == ["get"]
+
+
+def test_an_oid_that_the_olt_does_not_have_is_told(session: Session, answers: Answers, now: datetime) -> None:
+    answers(huawei())
+    trial = run(session, trials.of_oid(make_olt().id, "1.3.6.1.4.1.5765.1", TrialMode.WALK, "rosa", now))
+    assert (trial.status, trial.error_kind) == (TrialStatus.FAILED, ErrorKind.NO_SUCH_OBJECT)
+
+
+def test_quirk_19_an_interface_keyed_column_takes_its_position_from_the_name(
+    session: Session, answers: Answers, now: datetime
+) -> None:
+    olt = make_olt()
+    session.add(PonPort(olt_id=olt.id, index_key="7", name="GPON 0/3/4", frame=0, slot=3, port=4, last_seen=now))
+    session.commit()
+    assert trials.named_positions(session, olt.id)["7"].port == 4
+
+
+@pytest.mark.parametrize("oid", [PASSWORD, f"{PASSWORD}.{PORT}.1", "1.3.6.1.4.1.2011.6.128.1.1.2.43", "1.3.6.1"])
+def test_quirk_57_secret_columns_are_refused_before_anything_is_queued(
+    session: Session, queued: list[tuple[Any, ...]], now: datetime, oid: str
+) -> None:
+    for mode in TrialMode:
+        with pytest.raises(Invalid, match="password"):
+            trials.of_oid(make_olt(f"OLT-{mode}").id, oid, mode, "rosa", now)
+    assert queued == []
+    assert session.scalar(select(func.count()).select_from(Trial)) == 0
+
+
+@pytest.mark.parametrize(
+    ("oid", "mode", "message"),
+    [
+        ("", TrialMode.WALK, "is missing"),
+        ("nonsense", TrialMode.WALK, "must be a catalogue key"),
+        ("huawei.onu_stat", TrialMode.WALK, "did you mean huawei.onu_state"),
+        ("zte.onu_state", TrialMode.WALK, "not for this OLT"),
+        ("huawei.onu_state", TrialMode.EXACT, "one dotted OID"),
+    ],
+)
+def test_what_is_no_oid_of_this_olt_is_refused_with_what_to_do(
+    session: Session, queued: list[tuple[Any, ...]], now: datetime, oid: str, mode: TrialMode, message: str
+) -> None:
+    with pytest.raises(Invalid, match=message):
+        trials.of_oid(make_olt().id, oid, mode, "rosa", now)
+    assert queued == []
+
+
+def test_a_second_click_gives_the_trial_that_is_on_its_way(
+    session: Session, queued: list[tuple[Any, ...]], now: datetime
+) -> None:
+    node = make_node(make_olt())
+    first = trials.of_node(node.id, "rosa", now)
+    assert trials.of_node(node.id, "juan", now + timedelta(seconds=5)) == first
+    assert queued == [(queueing.RUN_TRIAL, first)]
+    assert trials.of_node(node.id, "juan", now + timedelta(minutes=5)) != first  # nobody will answer the first any more
+
+
+def test_a_disabled_olt_is_never_asked(session: Session, queued: list[tuple[Any, ...]], now: datetime) -> None:
+    olt = make_olt()
+    node = make_node(olt)
+    olts.set_enabled(olt.id, False, "rosa", now)
+    with pytest.raises(Invalid, match="is disabled: enable it first"):
+        trials.of_node(node.id, "rosa", now)
+    with pytest.raises(Invalid, match="is disabled: enable it first"):
+        trials.of_oid(olt.id, STATE, TrialMode.WALK, "rosa", now)
+    assert queued == []
+
+
+def test_without_redis_the_row_fails_at_once_and_says_what_to_do(session: Session, now: datetime) -> None:
+    trial = session.get(Trial, trials.of_node(make_node(make_olt()).id, "rosa", now))
+    assert trial is not None
+    assert (trial.status, trial.error_message) == (TrialStatus.FAILED, trials.QUEUE_AWAY)
+
+
+def test_a_job_that_runs_twice_reads_once(session: Session, answers: Answers, now: datetime) -> None:
+    fake = answers(huawei())
+    trial_id = trials.of_node(make_node(make_olt()).id, "rosa", now)
+    run(session, trial_id)
+    sent = len(fake.requests)
+    run(session, trial_id)
+    assert len(fake.requests) == sent
+
+
+def test_a_fault_of_ours_is_told_as_one(session: Session, answers: Answers, now: datetime) -> None:
+    def broken(_request: Request) -> None:
+        raise ZeroDivisionError
+
+    answers(huawei(on_request=broken))
+    trial = run(session, trials.of_node(make_node(make_olt()).id, "rosa", now))
+    assert (trial.status, trial.error_kind, trial.error_message) == (
+        TrialStatus.FAILED, ErrorKind.INTERNAL, trials.FAULT,
+    )  # fmt: skip
+
+
+def test_trials_are_deleted_after_a_day(session: Session, queued: list[tuple[Any, ...]], now: datetime) -> None:
+    trials.of_node(make_node(make_olt()).id, "rosa", now)
+    retention.clean_up(now + timedelta(hours=20), 14, 30)
+    assert session.scalar(select(func.count()).select_from(Trial)) == 1
+    retention.clean_up(now + timedelta(hours=25), 14, 30)
+    assert session.scalar(select(func.count()).select_from(Trial)) == 0

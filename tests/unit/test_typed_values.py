@@ -1,0 +1,74 @@
+"""What a person types to try a decoding becomes what a device would send."""
+
+import pytest
+
+from portal.domain.catalogue_fields import states_of
+from portal.domain.fields import FieldError
+from portal.domain.formulas import Position
+from portal.domain.readings import RawValue, ValueType
+from portal.domain.typed_values import position, raw_value
+
+
+@pytest.mark.parametrize(
+    ("text", "kind", "raw"),
+    [
+        ("-2254", ValueType.NUMBER, -2254),
+        (" 3 ", ValueType.STATE, 3),
+        ("18446744073709551615", ValueType.NUMBER, 2**64 - 1),
+        ("0.03 mW (-14.61 dBm)", ValueType.NUMBER, b"0.03 mW (-14.61 dBm)"),
+        ("4857544311111111", ValueType.SERIAL, b"4857544311111111"),
+        ("0x4857 5443-11:22", ValueType.SERIAL, b"HWTC\x11\x22"),
+        ("0x", ValueType.TEXT, b""),
+        ("0X07E5", ValueType.TIME, b"\x07\xe5"),
+        ("12", ValueType.TEXT, b"12"),
+        ("Pérez", ValueType.TEXT, "Pérez".encode()),
+    ],
+)
+def test_a_typed_value_is_what_the_device_would_send(text: str, kind: ValueType, raw: RawValue) -> None:
+    assert raw_value(text, kind) == raw
+
+
+@pytest.mark.parametrize("text", ["0x1", "0xZZ", "0x12 3"])
+def test_half_an_octet_is_told(text: str) -> None:
+    with pytest.raises(FieldError, match="two digits for each octet"):
+        raw_value(text, ValueType.TEXT)
+
+
+@pytest.mark.parametrize(
+    ("text", "place"),
+    [
+        ("1/3", Position(1, 3)),
+        ("0/1/3", Position(1, 3)),
+        (" 2/1/3:5 ", Position(1, 3, 5, 2)),
+        ("1/3:0", Position(1, 3, 0)),
+    ],
+)
+def test_a_position_is_read_as_people_write_it(text: str, place: Position) -> None:
+    assert position(text) == place
+
+
+@pytest.mark.parametrize("text", ["", "1", "1/2/3/4", "a/b", "-1/2", "1/3:", "１/２", "9999999999/1"])
+def test_what_is_no_position_is_told(text: str) -> None:
+    with pytest.raises(FieldError, match="frame/slot/port"):
+        position(text)
+
+
+def test_rows_of_a_form_become_states_and_empty_rows_nothing() -> None:
+    states, errors = states_of(["1", "-1", "", "3"], ["lit", "invalid", " ", "dark"], ["yes", "", "", "no"])
+    assert errors == {}
+    assert states == {"1": {"label": "lit", "online": True}, "-1": {"label": "invalid"},
+                      "3": {"label": "dark", "online": False}}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("codes", "labels", "place"),
+    [
+        (["x"], ["lit"], "state-0"),
+        (["1", "2"], ["lit", ""], "state-1"),
+        (["1", "1"], ["lit", "dark"], "state-1"),
+        (["", ""], ["", ""], ""),
+        (["1"], [], "state-0"),
+    ],
+)
+def test_a_wrong_row_of_states_is_named(codes: list[str], labels: list[str], place: str) -> None:
+    assert set(states_of(codes, labels, [])[1]) == {place}
