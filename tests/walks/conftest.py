@@ -25,7 +25,7 @@ def ports(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, int]]:
 def shelf(
     request: pytest.FixtureRequest, databases: Databases, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Session]:
-    """A session on a database with the shipped catalogue, shared by the tests of a module: each adds OLTs of its own."""
+    """A session on a database with the shipped catalogue, shared by the tests of a module."""
     folder: Path = tmp_path_factory.mktemp("shelf")
     url = databases.sqlite(folder) if request.param == "sqlite" else databases.postgresql()
     app = create_app(settings_for(url, folder))

@@ -13,7 +13,7 @@ from portal.domain.catalogue_data import Access, Shape
 from portal.domain.composite import CompositeResult, SnmpTarget
 from portal.domain.readings import Reading
 from portal.domain.statuses import ExecutionStatus, NodeKind
-from portal.models import Credential, Execution, Oid, Olt
+from portal.models import Credential, Execution, Oid, Olt, WorkflowNode
 from portal.services import catalogue, credentials, executions, olts, recognition, run_requests, workflows
 
 ACTOR = "rosa"
@@ -27,16 +27,19 @@ def probe(session: Session, port: int) -> dict[str, object]:
 
 
 def add_olt(session: Session, name: str, port: int, brand: str, model: str) -> Olt:
-    """The OLT, with a credential that the simulator takes."""
+    """The OLT at this port, with a credential that the simulator takes; one that is there already stays as it is."""
+    known = session.scalar(select(Olt).where(Olt.port == port))
+    if known is not None:
+        return known
     if session.scalar(select(Credential.id).where(Credential.name == "walks")) is None:
         credentials.save({"name": "walks", "version": "2c", "community": "public"}, ACTOR, datetime.now(UTC))
     given = {"name": name, "address": "127.0.0.1", "port": port, "brand": brand, "model": model, "credential": "walks"}
     return session.get_one(Olt, olts.create(given | {"timeout": 3}, ACTOR, datetime.now(UTC)))
 
 
-def rows_of(session: Session, olt: Olt, names: Iterable[str]) -> dict[str, Oid]:
+def rows_of(session: Session, olt: Olt, names: Iterable[str], prefix: str = "") -> dict[str, Oid]:
     """Name → the catalogue's row for this OLT; a name without one fails the test."""
-    texts = {f"{olt.brand.key}.{name}": name for name in names}
+    texts = {f"{prefix or olt.brand.key}.{name}": name for name in names}
     found = catalogue.find_all(session, olt, set(texts))
     missing = sorted(text for text, row in found.items() if row is None)
     assert not missing, f"the catalogue has no row for {missing} on {olt.model.key if olt.model else 'no model'}"
@@ -53,9 +56,8 @@ def kind_of(row: Oid) -> NodeKind:
 class Reader:
     """One OLT whose nodes run as in production, without Redis."""
 
-    def __init__(self, session: Session, olt: Olt) -> None:
-        self.session, self.olt_id, self.prefix = session, olt.id, olt.brand.key
-        self._count = 0
+    def __init__(self, session: Session, olt: Olt, prefix: str = "") -> None:
+        self.session, self.olt_id, self.prefix = session, olt.id, prefix or olt.brand.key
 
     def read(self, kind: NodeKind, names: Sequence[str], chained: Sequence[tuple[NodeKind, Sequence[str]]] = ()) -> (
         dict[str, dict[str, Reading]]
@@ -65,18 +67,19 @@ class Reader:
         for more, group in chained:
             self._node(more, group, master)
         result = self._run(master)
+        columns = {(one.spec.oid, one.spec.metric): one.readings for step in result.steps for one in step.columns}
         asked = [name for group in (names, *(group for _, group in chained)) for name in group]
-        columns = [column for step in result.steps for column in step.columns]
+        rows = rows_of(self.session, self.session.get_one(Olt, self.olt_id), asked, self.prefix)
         return {
-            name: {reading.index: reading for reading in column.readings}
-            for name, column in zip(asked, columns, strict=True)
+            name: {reading.index: reading for reading in columns[row.oid, row.metric or name]}
+            for name, row in rows.items()
         }
 
     def _node(self, kind: NodeKind, names: Sequence[str], master: int | None) -> int:
-        self._count += 1
+        count = len(self.session.scalars(select(WorkflowNode.id)).all())
         clock = {"master_id": master} if master is not None else {"interval": "2h"}
         text = ",".join(f"{self.prefix}.{name}" for name in names)
-        given = {"key": f"node_{self._count}", "kind": kind.value, "oid": text, "max_retries": 0}
+        given = {"key": f"node_{count}", "kind": kind.value, "oid": text, "max_retries": 0}
         return workflows.add_node(self.olt_id, given | clock, ACTOR, datetime.now(UTC))
 
     def _run(self, master: int) -> CompositeResult:

@@ -1,4 +1,4 @@
-"""The tables built by hand under built/: what a device would send beside what it means. Serves nothing, decodes nothing."""
+"""The tables built by hand under built/: what a device sends beside what it means. Decodes nothing."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass

@@ -1,0 +1,452 @@
+"""Every recorded walk: served, recognised, read through the product, and compared with the recording itself."""
+
+import re
+from collections.abc import Callable
+
+import pytest
+from sqlalchemy import select
+from sqlalchemy.orm import Session
+
+from portal.domain.catalogue_data import Access
+from portal.domain.readings import Reading
+from portal.domain.statuses import NodeKind
+from portal.models import Oid, Olt, Onu, OnuData, PonPort
+from portal.services import catalogue, index_families
+from tests.walks.product import Reader, add_olt, in_groups, probe, rows_of
+from tests.walks.recordings import DEVICES, WALKS, Line, column_of, lines_of, path_of
+from tests.walks.tables import IF_DESCR, IF_NAME
+
+pytestmark = [
+    pytest.mark.integration,
+    pytest.mark.timeout(150),
+    pytest.mark.skipif(not WALKS.is_dir(), reason="../shared/olt/walks is absent"),
+]
+
+by_recording = pytest.mark.parametrize("name", DEVICES)
+Expected = dict[str, float | str | None]
+
+
+def test_no_recording_is_left_out() -> None:
+    assert {path.stem for path in WALKS.glob("*.snmprec")} == set(DEVICES)
+
+
+@by_recording
+def test_a_recorded_device_is_recognised_and_what_decided_is_said(
+    shelf: Session, ports: dict[str, int], name: str
+) -> None:
+    found = probe(shelf, ports[name])
+    brand, model, decided_by = DEVICES[name]
+    assert (found["brand"], found["model"]) == (brand, model)
+    grounds = [ground for ground in found["decided"] if ground["by"] in ("sysobjectid", "sysdescr", "subtree")]  # type: ignore[attr-defined]
+    assert grounds[-1]["by"] == decided_by
+    assert grounds[-1]["means"] == f"{brand}.{model}"
+    assert int(str(found["requests"])) <= 8
+
+
+FAMILY = {
+    "smartax": "huawei_gpon", "zxa10_c320": "zte_zero_based", "zxa10_c620_excerpt": "zte_1082", "cdata": "cdata_onu",
+    "nokia-isam": "isam",
+}  # fmt: skip
+
+
+@by_recording
+def test_quirk_20_the_index_family_is_probed_from_the_names(shelf: Session, ports: dict[str, int], name: str) -> None:
+    found = probe(shelf, ports[name])
+    assert found["family"] == FAMILY.get(name)
+    told = [ground for ground in found["decided"] if ground["by"] == "ifname"]  # type: ignore[attr-defined]
+    assert bool(told) is (name in FAMILY)
+
+
+@by_recording
+def test_the_interface_table_of_a_recording_is_read_row_by_row(
+    shelf: Session, ports: dict[str, int], name: str
+) -> None:
+    """Names, descriptions and states of every maker, whatever else the catalogue knows of it."""
+    olt = olt_of(shelf, ports, name)
+    roots = {"if_name": IF_NAME, "if_descr": IF_DESCR, "if_oper_status": "1.3.6.1.2.1.2.2.1.8"}
+    wanted = {column: column_of(name, root) for column, root in roots.items() if column_of(name, root)}
+    if not wanted:
+        pytest.skip("the recording holds no interface table")
+    states = dict(enumerate(
+        ("up", "down", "testing", "unknown", "dormant", "not present", "lower layer down"), start=1
+    ))  # fmt: skip
+    read = Reader(shelf, olt, prefix="generic").read(NodeKind.WALK, list(wanted))
+    for column, lines in wanted.items():
+        known = {index: reading.value for index, reading in read[column].items()}
+        if column == "if_oper_status":
+            assert known == {index: states[line.number] for index, line in lines.items()}
+        else:
+            assert known == {index: printed(line) for index, line in lines.items()}
+
+
+def printed(line: Line) -> str | None:
+    """Device text as a page shows it: up to NUL, line breaks as blanks, no blanks around, at most 255."""
+    text = "".join(char for char in re.sub(r"[\r\n\t]+", " ", line.text.split("\0")[0]) if char.isprintable())
+    return text.strip()[:255].strip() or None
+
+
+def olt_of(session: Session, ports: dict[str, int], name: str) -> Olt:
+    brand, model, _ = DEVICES[name]
+    return add_olt(session, f"recorded-{name}", ports[name], brand, model)
+
+
+def stored(session: Session, olt: Olt, metric: str) -> dict[str | None, OnuData]:
+    """Index → latest reading of one metric."""
+    query = select(Onu.index_key, OnuData).join(Onu, Onu.id == OnuData.onu_id)
+    rows = session.execute(query.where(Onu.olt_id == olt.id, OnuData.metric == metric))
+    return {key: data for key, data in rows}
+
+
+def places(session: Session, olt: Olt) -> dict[str | None, tuple[int | None, ...]]:
+    onus = session.scalars(select(Onu).where(Onu.olt_id == olt.id))
+    return {onu.index_key: (onu.slot, onu.port, onu.onu_number) for onu in onus}
+
+
+def values(read: dict[str, Reading]) -> Expected:
+    return {index: reading.value for index, reading in read.items()}
+
+
+def named_ports(session: Session, olt: Olt) -> dict[str, tuple[int | None, ...]]:
+    """Name → frame, slot, port, ONU of the stored interface table."""
+    query = select(PonPort).where(PonPort.olt_id == olt.id, PonPort.port.is_not(None))
+    return {row.name: (row.frame, row.slot, row.port, row.onu_number) for row in session.scalars(query)}
+
+
+def read_numbers(
+    reader: Reader, name: str, columns: dict[str, tuple[str, Callable[[Line], float | str | None]]], kind: NodeKind
+) -> None:
+    """Each column of a recording against what its own lines say; `columns`: name → (root, meaning)."""
+    read = reader.read(kind, list(columns))
+    for column, (root, meaning) in columns.items():
+        lines = column_of(name, root)
+        assert lines, f"the recording holds no row of {column}"
+        assert values(read[column]) == {index: meaning(line) for index, line in lines.items()}, column
+
+
+def none_of(*sentinels: int, scale: float = 1.0, digits: int = 4) -> Callable[[Line], float | None]:
+    """A number that is none of the sentinels, scaled."""
+    return lambda line: None if line.number in sentinels else round(line.number * scale, digits)
+
+
+# --- Huawei
+
+
+def test_a_recorded_ma5603t_has_its_32_pon_ports_with_their_optics(shelf: Session, ports: dict[str, int]) -> None:
+    olt, xpon = olt_of(shelf, ports, "smartax"), "1.3.6.1.4.1.2011.6.128.1.1.2"
+    reader = Reader(shelf, olt)
+    reader.read(NodeKind.TABLE, ["if_name"])
+    wanted = {
+        line.text: (*map(int, line.text.removeprefix("GPON ").split("/")), None)
+        for line in column_of("smartax", IF_NAME).values() if line.text.startswith("GPON")
+    }  # fmt: skip
+    assert len(wanted) == 32
+    assert named_ports(shelf, olt) == wanted
+    no = 2147483647
+    read_numbers(
+        reader,
+        "smartax",
+        {
+            "pon_port_onu_count": (f"{xpon}.21.1.16", none_of(-1)),
+            "pon_port_tx_power": (f"{xpon}.23.1.4", none_of(no, scale=0.01)),
+            "pon_port_temperature": (f"{xpon}.23.1.1", none_of(no)),
+            "pon_port_voltage": (f"{xpon}.23.1.2", none_of(no, scale=0.01)),
+            "pon_port_bias_current": (f"{xpon}.23.1.3", none_of(no)),
+        },
+        NodeKind.WALK,
+    )
+
+
+def test_quirk_23_the_names_of_an_mdu_win_over_the_formula_that_is_off_by_one(
+    shelf: Session, ports: dict[str, int]
+) -> None:
+    olt = olt_of(shelf, ports, "smartax-mdu")
+    Reader(shelf, olt).read(NodeKind.TABLE, ["if_name"])
+    interfaces = index_families.named(shelf, olt)
+    ethernet = {i: one for i, one in interfaces.items() if one.name.startswith("ethernet")}
+    assert len(ethernet) == 24
+    for one in ethernet.values():
+        assert str(one.position) == one.name.removeprefix("ethernet")
+
+
+# --- ZTE
+
+
+def test_quirk_19_one_number_is_two_ports_of_a_recorded_c320(shelf: Session, ports: dict[str, int]) -> None:
+    """Its 1012 tables count ports from one, its IF-MIB from zero: each keeps its own place."""
+    olt, distance = olt_of(shelf, ports, "zxa10_c320"), "1.3.6.1.4.1.3902.1012.3.11.4.1.2"
+    reader = Reader(shelf, olt)
+    reader.read(NodeKind.TABLE, ["if_name"])
+    assert named_ports(shelf, olt)["gpon_1/1/1"] == (1, 1, 1, None)
+    wanted, where = {}, {}
+    for index, line in column_of("zxa10_c320", distance).items():
+        port, onu = map(int, index.split("."))
+        where[index] = (port >> 16 & 255, port >> 8 & 255, onu)
+        wanted[index] = None if line.number in (0, -1) else float(line.number)
+    assert len(wanted) == 125
+    read = reader.read(NodeKind.DISCOVERY, ["onu_distance"])["onu_distance"]
+    assert values(read) == wanted
+    assert places(shelf, olt) == where
+    assert sum(value is None for value in wanted.values()) == 3, "quirk 43: a distance of zero is no distance"
+    assert {key: row.number for key, row in stored(shelf, olt, "onu_distance").items()} == wanted
+
+
+def test_the_pon_ports_of_a_recorded_c320_are_read_row_by_row(shelf: Session, ports: dict[str, int]) -> None:
+    olt, table = olt_of(shelf, ports, "zxa10_c320"), "1.3.6.1.4.1.3902.1012.3.13.1.1"
+    reader = Reader(shelf, olt)
+    read_numbers(
+        reader,
+        "zxa10_c320",
+        {
+            "pon_port_name": (f"{table}.1", printed),
+            "pon_port_description": (f"{table}.2", printed),
+            "pon_port_admin_state": (f"{table}.10", lambda line: {1: "enabled", 2: "disabled"}[line.number]),
+            "pon_port_onu_count": (f"{table}.13", none_of()),
+            "pon_port_onu_illegal_count": (f"{table}.14", none_of()),
+        },
+        NodeKind.WALK,
+    )
+    assert {line.number for line in column_of("zxa10_c320", f"{table}.13").values()} == {0}, (
+        "quirk 42: 125 ONUs, count 0"
+    )
+    reader.read(NodeKind.TABLE, ["if_name"])
+    row = rows_of(shelf, olt, ["pon_port_tx_power"])["pon_port_tx_power"]
+    formula = index_families.formula_for(shelf, olt, row)
+    assert formula is not None
+    for index, one in index_families.named(shelf, olt).items():
+        assert formula.decode(index) == one.position
+
+
+def test_quirk_44_a_recorded_c620_names_its_ports_in_ifname_while_ifdescr_holds_notes(
+    shelf: Session, ports: dict[str, int]
+) -> None:
+    olt, cards = olt_of(shelf, ports, "zxa10_c620_excerpt"), "1.3.6.1.4.1.3902.1082.10.1.2.4.1"
+    reader = Reader(shelf, olt)
+    reader.read(NodeKind.TABLE, ["if_name"])
+    gpon = {name: place for name, place in named_ports(shelf, olt).items() if name.startswith("gpon")}
+    assert gpon == {f"gpon_olt-1/1/{port}": (1, 1, port, None) for port in range(1, 17)}
+    read_numbers(
+        reader,
+        "zxa10_c620_excerpt",
+        {
+            "card_name": (f"{cards}.4", printed),
+            "card_state": (f"{cards}.5", none_of()),
+            "card_port_count": (f"{cards}.7", none_of()),
+            "card_cpu": (f"{cards}.9", none_of()),
+            "card_memory": (f"{cards}.11", none_of()),
+        },
+        NodeKind.WALK,
+    )
+
+
+# --- UFiber
+
+
+def test_quirk_27_a_recorded_ufiber_is_keyed_by_serial_and_keeps_its_letter_case(
+    shelf: Session, ports: dict[str, int]
+) -> None:
+    olt, table = olt_of(shelf, ports, "edgeosolt"), "1.3.6.1.4.1.41112.1.5.6.2.1"
+    reader = Reader(shelf, olt)
+    lines = {number: column_of("edgeosolt", f"{table}.{number}") for number in range(1, 10)}
+    assert len(lines[1]) == 29
+    columns = ["onu_serial", "onu_name", "onu_model", "onu_pon", "onu_rx_power", "onu_tx_power"]
+    read = reader.read(NodeKind.DISCOVERY, ["onu_state"], [(NodeKind.GET, columns)])
+    assert values(read["onu_state"]) == {i: {1: "online", 2: "offline"}[x.number] for i, x in lines[3].items()}
+    for index, line in lines[1].items():
+        length, *codes = map(int, index.split("."))
+        assert "".join(map(chr, codes)) == line.text
+        assert length == len(codes)
+    vendor_and_hex = {i: x.text[:4].encode().hex().upper() + x.text[4:].upper() for i, x in lines[1].items()}
+    assert values(read["onu_serial"]) == vendor_and_hex
+    assert {i: reading.raw for i, reading in read["onu_serial"].items()} == {i: x.text for i, x in lines[1].items()}
+    assert values(read["onu_rx_power"]) == {i: none_of(0, scale=0.01)(x) for i, x in lines[9].items()}
+    assert values(read["onu_tx_power"]) == {i: none_of(0, scale=0.01)(x) for i, x in lines[8].items()}
+    assert values(read["onu_name"]) == {i: printed(x) for i, x in lines[2].items()}
+    assert values(read["onu_model"]) == {i: printed(x) for i, x in lines[4].items()}
+    dark = [i for i, x in lines[3].items() if x.number == 2]
+    assert len(dark) == 13
+    assert all(read["onu_rx_power"][i].reason == "sentinel 0" for i in dark), "quirk 29"
+    onus = {onu.index_key: onu for onu in shelf.scalars(select(Onu).where(Onu.olt_id == olt.id))}
+    assert {key: onu.serial for key, onu in onus.items()} == vendor_and_hex
+    assert {key: onu.port for key, onu in onus.items()} == {i: x.number or None for i, x in lines[5].items()}
+
+
+# --- VSOL
+
+
+def test_quirk_40_a_recorded_v1600d_writes_its_optics_as_texts_with_units(
+    shelf: Session, ports: dict[str, int]
+) -> None:
+    olt, table = olt_of(shelf, ports, "vsolution_v1600d"), "1.3.6.1.4.1.37950.1.1.5.12.2.1.8.1"
+    reader = Reader(shelf, olt)
+
+    def dbm(line: Line) -> float | None:
+        found = re.search(r"\((-?[0-9.]+) dBm\)", line.text)
+        return float(found[1]) if found else None
+
+    def first(line: Line) -> float | None:
+        found = re.match(r"\s*(-?[0-9]+(?:\.[0-9]+)?)", line.text)
+        return float(found[1]) if found else None
+
+    read = reader.read(NodeKind.DISCOVERY, ["onu_rx_power"])["onu_rx_power"]
+    lines = column_of("vsolution_v1600d", f"{table}.7")
+    assert len(lines) == 16
+    assert values(read) == {index: dbm(line) for index, line in lines.items()}
+    assert places(shelf, olt) == {index: (0, *map(int, index.split("."))) for index in lines}
+    read_numbers(reader, "vsolution_v1600d", {
+        "onu_tx_power": (f"{table}.6", dbm), "onu_temperature": (f"{table}.3", first),
+        "onu_voltage": (f"{table}.4", first), "onu_bias_current": (f"{table}.5", first),
+    }, NodeKind.WALK)  # fmt: skip
+    read_numbers(reader, "vsolution_v1600d", {
+        "pon_port_tx_power": ("1.3.6.1.4.1.37950.1.1.5.10.13.1.1.5", first),
+        "pon_port_temperature": ("1.3.6.1.4.1.37950.1.1.5.10.13.1.1.2", first),
+    }, NodeKind.WALK)  # fmt: skip
+
+
+def test_a_recorded_v1600gs_has_its_three_onus(shelf: Session, ports: dict[str, int]) -> None:
+    olt, tree = olt_of(shelf, ports, "vsolution_v1600gs"), "1.3.6.1.4.1.37950.1.1.6.1.1"
+    phases = dict(
+        enumerate(("logging", "LOS", "sync MIB", "working", "dying gasp", "authentication failed", "offline"))
+    )
+    reader = Reader(shelf, olt)
+    read = reader.read(NodeKind.DISCOVERY, ["onu_state"])["onu_state"]
+    lines = column_of("vsolution_v1600gs", f"{tree}.1.1.5")
+    assert values(read) == {index: phases[line.number] for index, line in lines.items()}
+    assert places(shelf, olt) == {index: (0, *map(int, index.split("."))) for index in lines}
+    read_numbers(reader, "vsolution_v1600gs", {
+        name: (f"{tree}.3.1.{column}", lambda line: float(line.text) or None)
+        for name, column in (("onu_temperature", 3), ("onu_voltage", 4), ("onu_tx_power", 6), ("onu_rx_power", 7))
+    }, NodeKind.WALK)  # fmt: skip
+
+
+# --- BDCOM, C-Data, Nokia: places from names
+
+
+def test_quirk_25_the_onus_of_a_recorded_gp3600_are_placed_by_their_names(
+    shelf: Session, ports: dict[str, int]
+) -> None:
+    olt = olt_of(shelf, ports, "bdcom")
+    Reader(shelf, olt).read(NodeKind.TABLE, ["if_descr"])
+    wanted = {}
+    for line in column_of("bdcom", IF_DESCR).values():
+        found = re.fullmatch(r"GPON([0-9]+)/([0-9]+)(?::([0-9]+))?", line.text)
+        if found:
+            wanted[line.text] = (0, int(found[1]), int(found[2]), int(found[3]) if found[3] else None)
+    assert named_ports(shelf, olt) == wanted
+
+
+def test_quirk_28_the_counters_of_a_recorded_gp3600_tell_how_many_onus_its_names_must_hold(
+    shelf: Session, ports: dict[str, int]
+) -> None:
+    """Its roster as comma text is cut at 255 octets, so it is in no catalogue row: names and counters are."""
+    olt, table = olt_of(shelf, ports, "bdcom"), "1.3.6.1.4.1.3320.10.2.1.1"
+    reader = Reader(shelf, olt)
+    reader.read(NodeKind.TABLE, ["if_descr"])
+    read = reader.read(NodeKind.WALK, ["pon_port_onu_count", "pon_port_onu_inactive_count"])
+    for name, column in (("pon_port_onu_count", 4), ("pon_port_onu_inactive_count", 5)):
+        lines = column_of("bdcom", f"{table}.{column}")
+        assert values(read[name]) == {index: float(line.number) for index, line in lines.items()}
+    onus = [place for place in named_ports(shelf, olt).values() if place[3] is not None]
+    for index, line in column_of("bdcom", IF_DESCR).items():
+        if re.fullmatch(r"GPON0/[0-9]+", line.text):
+            counted = sum(float(read[name][index].value or 0) for name in read)
+            assert sum(place[2] == int(line.text.removeprefix("GPON0/")) for place in onus) == counted
+    longest = max(len(line.octets) for line in column_of("bdcom", f"{table}.6").values())
+    assert longest == 255
+    row = shelf.scalar(select(Oid).where(Oid.oid == f"{table}.6"))
+    assert row is None
+
+
+def test_the_first_pon_of_a_recorded_fd1208s_is_learned_from_its_names(shelf: Session, ports: dict[str, int]) -> None:
+    olt = olt_of(shelf, ports, "cdata")
+    Reader(shelf, olt).read(NodeKind.TABLE, ["if_name"])
+    (family,) = index_families.of(shelf, olt.id)
+    assert (family.formula, family.evidence["tried"][0]["agree"]) == ("cdata_onu", 8)
+    formula = index_families.formula_for(shelf, olt, rows_of(shelf, olt, ["onu_state"])["onu_state"])
+    assert formula is not None
+    for index, line in column_of("cdata", IF_NAME).items():
+        if line.text.startswith("pon"):
+            assert str(formula.decode(index)) == line.text.removeprefix("pon")
+            assert str(formula.decode(str(int(index) + 5))) == f"{line.text.removeprefix('pon')}:5"
+
+
+def test_quirk_24_the_steps_of_a_recorded_fwlt_c_are_learned_from_its_pon_rows(
+    shelf: Session, ports: dict[str, int]
+) -> None:
+    olt = olt_of(shelf, ports, "nokia-isam")
+    Reader(shelf, olt).read(NodeKind.TABLE, ["if_descr"])
+    (family,) = index_families.of(shelf, olt.id)
+    assert family.definition is not None
+    assert family.definition["steps"] == {"1": 65536}
+    formula = index_families.formula_for(shelf, olt, rows_of(shelf, olt, ["onu_serial"])["onu_serial"])
+    assert formula is not None
+    names = column_of("nokia-isam", IF_DESCR)
+    pons = sorted(int(index) for index, line in names.items() if line.text.endswith("PON"))
+    onts = sorted(int(index) for index, line in names.items() if line.text.endswith("ONT"))
+    assert (len(pons), len(onts)) == (16, 30)
+    assert [str(formula.decode(str(index))) for index in pons] == [f"0/1/{pon}" for pon in range(1, 17)]
+    for index in onts:  # the public formula of FWLT-C: PON step 65536, ONT step 512, from 96468992 for slot 1
+        pon, rest = divmod(index - 96468992, 65536)
+        assert str(formula.decode(str(index))) == f"0/1/{pon + 1}:{rest // 512 + 1}"
+    read = Reader(shelf, olt).read(NodeKind.TABLE, ["if_descr"])["if_descr"]
+    assert values(read) == {index: printed(line) for index, line in names.items()}
+
+
+def test_quirk_41_a_counter_that_comes_as_octets_is_read_as_a_number(shelf: Session, ports: dict[str, int]) -> None:
+    olt, counter = olt_of(shelf, ports, "nokia-isam"), "1.3.6.1.2.1.31.1.1.1.6"
+    lines = column_of("nokia-isam", counter)
+    odd = {index: line for index, line in lines.items() if line.type.startswith("4")}
+    if not lines:
+        pytest.skip("the recording holds no ifHCInOctets")
+    read = Reader(shelf, olt, prefix="generic").read(NodeKind.WALK, ["if_in_octets"])["if_in_octets"]
+    wanted = {
+        index: float(int.from_bytes(line.octets, "big") if index in odd else line.number)
+        for index, line in lines.items()
+    }
+    assert values(read) == wanted
+
+
+def test_the_cards_of_a_recorded_an5516_are_read_row_by_row(shelf: Session, ports: dict[str, int]) -> None:
+    olt, cards = olt_of(shelf, ports, "fiberhome"), "1.3.6.1.4.1.5875.800.3.9.8.1.1"
+    reader = Reader(shelf, olt)
+    read_numbers(reader, "fiberhome", {
+        "mgmt_card_cpu": (f"{cards}.5", none_of(scale=0.01)), "mgmt_card_memory": (f"{cards}.6", none_of(scale=0.01)),
+    }, NodeKind.WALK)  # fmt: skip
+    read = reader.read(NodeKind.GET, ["system_temperature"])["system_temperature"]
+    assert [reading.value for reading in read.values()] == [
+        float(lines_of("fiberhome")["1.3.6.1.4.1.5875.800.3.9.4.5.0"].number)
+    ]
+
+
+def answered(name: str) -> dict[str, str]:
+    """Catalogue column → its OID, of those that a recording holds rows of."""
+    brand, model, _ = DEVICES[name]
+    data = next(one for one in catalogue.load_shipped() if one.key == brand)
+    rows = [row for row in data.oids if (not row.models or model in row.models) and row.access is not Access.GET]
+    held = lines_of(name)
+    return {row.name: row.oid for row in rows if row.oid in held or column_of(name, row.oid)}
+
+
+@by_recording
+def test_every_column_that_a_recording_answers_arrives_row_by_row(
+    shelf: Session, ports: dict[str, int], name: str
+) -> None:
+    columns = answered(name)
+    if not columns:
+        pytest.skip("recognition only: the recording holds no column that the catalogue reads")
+    reader = Reader(shelf, olt_of(shelf, ports, name))
+    for group in in_groups(reader.prefix, columns):
+        for column, found in reader.read(NodeKind.WALK, group).items():
+            scalar = lines_of(name).get(columns[column])
+            lines = column_of(name, columns[column]) if scalar is None else {"0": scalar}
+            assert found.keys() == lines.keys(), column
+            for index, line in lines.items():
+                if line.text.isprintable():
+                    assert found[index].raw == line.text, f"{column}.{index}"
+
+
+def test_a_recording_is_read_here_as_it_lies() -> None:
+    """Of the reader of these tests: hexadecimal values become octets, others stay as they are."""
+    lines = lines_of("bdcom")
+    assert lines["1.3.6.1.2.1.1.1.0"].octets.startswith(b"BDCOM(tm) GP3600-16B")
+    assert b"\n" in lines["1.3.6.1.2.1.1.1.0"].octets, "quirk 22: sysDescr with a line break"
+    assert path_of("bdcom").name == "bdcom.snmprec"
