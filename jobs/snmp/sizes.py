@@ -59,8 +59,7 @@ class MessageSize:
         self._outcomes[(asked, SizeOutcome.TOO_BIG)] = None
         self._silent = False
         self._fails_from(asked)
-        self.current = max(1, self.proven, -(-asked // 2) if asked > 1 else 1)
-        self.current = min(self.current, max(1, asked - 1))
+        self.current = max(self.proven, -(-asked // 2))
 
     def silent(self, asked: int, divisor: int) -> None:
         """No answer. It may be the size, so much less is asked for; `innocent` when something else is found guilty."""

@@ -1,10 +1,12 @@
 """Repeating a silent request: how often, and never without asking the lease first."""
 
+import threading
+
 import pytest
 
 from jobs.claim import LeaseLost
 from jobs.poller import run
-from jobs.snmp.errors import SnmpTimeout
+from jobs.snmp.errors import SnmpEngineRestarted, SnmpTimeout
 from jobs.snmp.fake import FakeSession, Faults
 from jobs.snmp.patient import PatientSession
 from portal.domain.composite import CompositeWork, ReadingSpec, SnmpTarget, StepWork
@@ -56,6 +58,51 @@ def test_a_dead_olt_is_asked_once_and_retries_times_more():
     with pytest.raises(SnmpTimeout, match="3 tries"):
         patient(olt, checkpoints).next_rows([NAME], 10)
     assert len(olt.requests) == 3
+
+
+def test_a_checkpoint_is_passed_by_one_thread_at_a_time():
+    inside, leave = threading.Event(), threading.Event()
+    passed: list[str] = []
+
+    def checkpoint() -> None:
+        if not inside.is_set():
+            inside.set()
+            assert leave.wait(10)
+        passed.append(threading.current_thread().name)
+
+    guarded = PatientSession.one_at_a_time(checkpoint)
+    first, second = threading.Thread(target=guarded, name="first"), threading.Thread(target=guarded, name="second")
+    first.start()
+    assert inside.wait(10)
+    second.start()
+    second.join(0.2)  # it cannot end; were it not held up, it would have by now
+    leave.set()
+    first.join(10)
+    second.join(10)
+    assert passed == ["first", "second"]
+
+
+def test_a_restarted_engine_is_asked_once_more_and_the_repeat_passes_the_checkpoint():
+    class Restarting(FakeSession):
+        def get(self, oids):
+            if not self.requests:
+                super().get(oids)
+                raise SnmpEngineRestarted("not in time window")
+            return super().get(oids)
+
+    olt, checkpoints = Restarting({NAME: b"OLT-LIMA"}), Checkpoints()
+    session = patient(olt, checkpoints)
+    assert session.get([NAME])[0].value == b"OLT-LIMA"
+    assert len(olt.requests) == 2 and checkpoints.calls == session.repeats == 1
+
+
+def test_the_exact_session_is_as_patient_and_its_repeats_are_counted_with_the_others():
+    olt, checkpoints = FakeSession({NAME: b"OLT-LIMA"}, vague=True, faults=Faults(time_out_on={1})), Checkpoints()
+    session = patient(olt, checkpoints)
+    assert session.exact.get([NAME])[0].value == b"OLT-LIMA"
+    assert checkpoints.calls == session.repeats == 1
+    session.repeats = 0
+    assert session.repeats == 0 and session.exact is session.exact is session.exact.exact
 
 
 def test_nothing_more_is_sent_once_the_lease_is_gone():

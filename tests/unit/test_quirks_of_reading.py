@@ -73,6 +73,27 @@ def test_quirk_01_a_name_that_does_not_increase_ends_the_column_with_its_rows_an
     assert len(column.rows) == 18 + 4 and len(session.requests) <= 3
 
 
+@pytest.mark.parametrize(
+    "indexes",
+    [("1.5", "1.5"), ("1.5", "1.4"), ("2.1", "1.9"), ("1.5", "1.9", "1.6.3"), ("1.5", "1.9", "1"), ("10.1", "9.1")],
+    ids=" ".join,
+)
+def test_quirk_01_names_go_back_within_a_port_and_from_one_to_another(indexes):
+    class Wandering(FakeSession):
+        def next_rows(self, oids, max_repetitions):
+            return [VarBind(f"{A}.{index}", SnmpType.INTEGER, 1) for index in indexes]
+
+    (column,) = walked(Wandering(), A).columns
+    assert column.error_kind is ErrorKind.NOT_INCREASING
+    assert [index for index, _ in column.rows] == list(indexes[:-1])
+
+
+def test_names_may_grow_longer_and_shorter_as_long_as_they_increase():
+    indexes = ("1.5", "1.5.1", "1.6", "2", "2.0", "10.1.1.1")
+    (column,) = walked(FakeSession({f"{A}.{index}": 1 for index in indexes}), A).columns
+    assert column.complete and [index for index, _ in column.rows] == list(indexes)
+
+
 @both("vague")
 def test_quirk_02_a_walk_that_dies_is_not_complete(vague):
     (silent,) = walked(olt(A, faults=Faults(dies_after=2), vague=vague), A).columns
@@ -240,7 +261,8 @@ def test_quirk_14_an_agent_that_cannot_serve_two_at_once_is_soon_asked_one_at_a_
 
     rows = table(A, PORTS, 20)
     make = lambda: OneAtATime(rows | {"1.3.6.1.2.1.1.3.0": 1}, columns=[A])  # noqa: E731
-    result = got(make(), list(rows), max_varbinds=4, max_inflight=2, open_more=make)
+    result = got(make(), list(rows), max_varbinds=4, max_inflight=2, open_more=make, roots=[A])
+    assert {one.outcome for one in result.sizes} == {SizeOutcome.ANSWERED} and result.batch_size == 4  # not the size
     assert most[0] == 2 and len(result.values) == 80 and result.error_kind is None
     assert 1 <= result.timeouts <= 3
 

@@ -49,6 +49,13 @@ def test_a_walk_that_ends_with_the_mib_is_complete():
     assert walked(FakeSession(table(A, 5)), A).complete
 
 
+@pytest.mark.parametrize(("vague", "requests"), [(False, [20, 20, 20]), (True, [20, 20, 20, 20])])
+def test_a_doubt_of_the_driver_costs_one_further_request_to_the_exact_one(vague, requests):
+    session = FakeSession(table(A, 40), vague=vague)
+    result = walked(session, A)
+    assert result.complete and sizes(session) == requests and result.pdus == len(requests)
+
+
 def test_columns_are_walked_together_and_the_shorter_one_is_not_asked_again():
     session = FakeSession(table(A, 60) | table(B, 3) | {AFTER: 0})
     result = walked(session, A, B)
