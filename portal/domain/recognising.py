@@ -130,8 +130,9 @@ def _among(group: list[KnownModel], object_id: str, descr: str) -> Shortlist | N
     said = [known for known in group if known.model.says(descr)]
     silent = [known for known in group if not known.model.sysdescr]
     left = said or silent or [known for known in group if known.model.subtree]
-    if not left:
+    if not left and len(group) == 1:  # its description is a condition, not a hint: other Huawei devices share 2011.2
         return None
+    left = left or group
     grounds = [Ground(By.OBJECT_ID, object_id, _named(group))]
     if said:
         grounds.append(Ground(By.DESCR, descr, _named(said)))
