@@ -23,7 +23,7 @@ run: ## Start everything with two simulated OLTs (DEMO=0: without; PORT=8001: an
 test: ## Install what tests need and run all of them (ARGS="-k name": some)
 	ops/setup --dev
 ifeq ($(ARGS),)
-	$(PY) -m pytest -n 2 --dist worksteal tests/unit tests/integration
+	$(PY) -m pytest -n 2 --dist worksteal tests/unit tests/integration tests/walks
 	$(PY) -m pytest tests/faults
 	$(PY) -m pytest tests/e2e
 else
