@@ -79,7 +79,8 @@ class State:
     cause: int
 
 
-@lru_cache(maxsize=8192)
+# Room for the largest OLT twice: a walk of more ONUs than fit would find none of them again.
+@lru_cache(maxsize=2 * MAX_ONUS)
 def traits(seed: int, onu: int) -> Traits:
     """The fixed side of one ONU; most receive -16 to -25 dBm, one in sixteen is weak."""
     weak = draw(seed, onu, "weak") % 16 == 0
