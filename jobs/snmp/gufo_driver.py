@@ -122,10 +122,7 @@ class GufoSession:
             if not isinstance(wrong, BaseException):
                 return wrong
             if not isinstance(wrong, SnmpTimeout) or not left:
-                try:
-                    raise wrong from None
-                finally:
-                    del wrong  # else exception and frame would hold one another
+                raise wrong from None
         raise SnmpTimeout(silence(self._target))
 
     def _tried(self, send: Callable[[], Any], receive: Callable[[], Any]) -> Any:

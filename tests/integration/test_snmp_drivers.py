@@ -575,6 +575,15 @@ def test_a_column_that_ends_with_the_mib_is_complete_and_an_absent_one_not_suppo
     assert not absent.complete and not absent.supported and absent.error_kind is ErrorKind.NO_SUCH_OBJECT
 
 
+def test_names_from_a_tree_that_nobody_asked_for_are_a_fault_and_no_end(open_session, versatile):
+    def twist(answer: bytes) -> list[bytes]:
+        return [answer.replace(b"\x2b\x06\x01\x02\x01\x01", b"\x29\x06\x01\x02\x01\x01")]  # 1.1.6.1.2.1.1
+
+    with Middleman(versatile, twist) as port, closing(open_session(target(port))) as session:
+        (column,) = walked(session, SYS).columns
+    assert not column.complete and column.error_kind is ErrorKind.NOT_INCREASING
+
+
 def test_several_sessions_read_one_olt_at_once(open_session, huge):
     place = target(huge)
     with closing(open_session(place)) as session:
