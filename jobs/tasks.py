@@ -5,7 +5,7 @@ import os
 import time
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
-from typing import NoReturn
+from typing import NoReturn, TypeVar
 
 from flask import current_app
 from sqlalchemy.exc import DBAPIError, InterfaceError, OperationalError
@@ -15,18 +15,21 @@ from jobs import poller, probing
 from jobs.claim import Aborted, Claim, Lease, LeaseLost, Stopped, held
 from jobs.drivers import open_session
 from portal import queueing
-from portal.domain.composite import CompositeResult, CompositeWork
+from portal.domain.composite import CompositeResult, CompositeWork, StepResult
 from portal.domain.statuses import ExecutionStatus
 from portal.extensions import db
 from portal.services import executions, probes, recognition
 from portal.services.executions import StaleToken
+from portal.services.readings import Books
 
 log = logging.getLogger(__name__)
+
+T = TypeVar("T")
 
 HEARTBEAT_SECONDS = 5.0
 FINISH_PAUSES = (0.2, 1.0, 3.0)  # seconds between tries to write a result
 _DATABASE_AWAY = (OperationalError, InterfaceError)
-PROBE_SECONDS = queueing.LONGEST_LEASE  # a connection test: one request, at most 12 s
+PROBE_SECONDS = queueing.LONGEST_LEASE  # a connection test: its last request starts within 15 s and lasts 12 at most
 PROBE_PATIENCE = 8.0
 
 
@@ -91,8 +94,10 @@ def _started(execution_id: int, mine: Claim, lease: Lease, ttl: float) -> Compos
 
 def _read_and_finish(work: CompositeWork, lease: Lease, ttl: float) -> None:
     began = time.monotonic()
-    result = poller.run(work, open_session, _checkpoint(work, lease, ttl), _now, time.monotonic)
-    status = _finished(work, result)
+    check = _checkpoint(work, lease, ttl)
+    keeper = _Keeper(work, check, ttl)
+    result = poller.run(work, open_session, check, _now, time.monotonic, keeper.keep)
+    status = keeper.finish(result)
     log.info(
         "event=composite execution=%d olt=%d status=%s steps=%d rows=%d pdus=%d seconds=%.3f",
         work.execution_id, work.olt_id, status, len(result.steps), sum(step.rows for step in result.steps),
@@ -100,20 +105,45 @@ def _read_and_finish(work: CompositeWork, lease: Lease, ttl: float) -> None:
     )  # fmt: skip
 
 
-def _finished(work: CompositeWork, result: CompositeResult) -> ExecutionStatus:
-    """Write what was read. The OLT has paid for it, so a database that is away for a moment is waited for.
+class _Keeper:
+    """Writes what was read. The OLT has paid for it, so a database that is away for a moment is waited for."""
 
-    No lease is needed: nothing more is sent, and the token decides. A commit whose reply was lost meets its own
-    success: StaleToken.
-    """
-    for pause in FINISH_PAUSES:
-        try:
-            return executions.finish(work.execution_id, work.token, result, _now())
-        except _DATABASE_AWAY as error:
-            log.warning("event=finish_delayed execution=%d error=%s", work.execution_id, error.orig)
-            db.session.remove()
-            time.sleep(pause)
-    return executions.finish(work.execution_id, work.token, result, _now())
+    def __init__(self, work: CompositeWork, check: Callable[[], None], ttl: float) -> None:
+        self.work, self.check, self.ttl = work, check, ttl
+        self.books = Books(work.olt_id, work.execution_id)
+
+    def keep(self, step: StepResult) -> None:
+        """One step, while the OLT is still ours: its lease is renewed before each further try."""
+
+        def write() -> None:
+            expires = _now() + timedelta(seconds=self.ttl)
+            executions.keep_step(self.work.execution_id, self.work.token, self.books, step, _now(), expires)
+
+        if step.columns:
+            self._patiently(write, self.check)
+
+    def finish(self, result: CompositeResult) -> ExecutionStatus:
+        """The last step and the end. No lease is needed: nothing more is sent, and the token decides.
+
+        A commit whose reply was lost meets its own success: StaleToken.
+        """
+
+        def write() -> ExecutionStatus:
+            return executions.finish(self.work.execution_id, self.work.token, result, _now(), self.books)
+
+        return self._patiently(write, lambda: None)
+
+    def _patiently(self, write: Callable[[], T], before_retry: Callable[[], None]) -> T:
+        for pause in FINISH_PAUSES:
+            try:
+                return write()
+            except _DATABASE_AWAY as error:
+                log.warning("event=write_delayed execution=%d error=%s", self.work.execution_id, error.orig)
+                db.session.remove()
+                self.books = self.books.afresh()
+                time.sleep(pause)
+                before_retry()
+        return write()
 
 
 def _checkpoint(work: CompositeWork, lease: Lease, ttl: float) -> Callable[[], None]:
@@ -184,8 +214,8 @@ def run_probe(probe_id: int) -> None:
 
 def _probe(work: probes.ProbeWork, mine: Claim | None) -> None:
     try:
-        result = probing.ask(work.target, open_session, time.monotonic)
-        result |= recognition.recognise(db.session(), result["sysobjectid"], result["sysdescr"])
+        knowledge = recognition.knowledge(db.session())
+        result = probing.ask(work.target, open_session, time.monotonic, knowledge)
         probes.succeed(work.probe_id, result, _now())
     except probing.ProbeFailed as failed:
         probes.fail(work.probe_id, failed.kind, str(failed), _now())

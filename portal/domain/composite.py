@@ -1,11 +1,14 @@
 """What crosses between the database and the wire: one composite to do, and what came of it. Plain frozen data."""
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
+from typing import Any
 
 from portal.domain.formulas import IndexFormula
 from portal.domain.readings import Reading, ValueSpec
 from portal.domain.statuses import ErrorKind, NodeKind, SkipReason, StepStatus
+from portal.domain.table_sizes import SizeEvidence, Sizes
 
 
 @dataclass(frozen=True)
@@ -21,6 +24,7 @@ class SnmpTarget:
     auth_password: str = field(default="", repr=False)
     priv_protocol: str = ""  # "", "AES", "DES"
     priv_password: str = field(default="", repr=False)
+    context: str = ""  # SNMPv3 context name: Nokia's switch tables are read in one of their own
     timeout: float = 2.0  # one try
     retries: int = 1  # further tries of the same request
     max_repetitions: int = 20  # rows asked for in one GETBULK
@@ -52,11 +56,43 @@ class ReadingSpec:
     formula: IndexFormula | None = None
     index_suffix: str = ""  # sub-identifiers after the ONU key, such as ".1" for ZTE optics
     scalar: bool = False  # a complete OID ending in .0
+    by_name: bool = False  # the index is (or begins with) an ifIndex: its interface's name decides the position
+    dead_band: float | None = None  # a change of a number by less than this is no history; None: nothing is kept
+    access: str = ""  # "walk" or "get" where the device answers a column in that way only (quirks 1 and 8)
+    zero_unsupported: bool = False  # a whole column of zeros means that the device does not have it (quirk 45)
+
+
+@dataclass(frozen=True)
+class Progress:
+    """Where a node's reading stood when its time limit cut it; the next run goes on there. Kept with the node as JSON.
+
+    `since`: when the first of the runs that make up one whole reading began. `by_port`: the table is so large, or broke
+    off so, that it is walked port by port.
+    """
+
+    stopped: Mapping[str, str] = field(default_factory=dict)  # column OID → index read last
+    since: datetime | None = None
+    by_port: bool = False
+
+    @classmethod
+    def from_json(cls, stored: Mapping[str, Any] | None) -> "Progress":
+        """As `as_json` made it; None is a node that has nothing to go on with."""
+        if not stored:
+            return cls()
+        since = stored.get("since")
+        return cls(dict(stored["stopped"]), datetime.fromisoformat(since) if since else None, bool(stored["by_port"]))
+
+    def as_json(self) -> dict[str, Any] | None:
+        """None where there is nothing to keep."""
+        if not self.stopped and not self.by_port:
+            return None
+        since = self.since.isoformat() if self.since else None
+        return {"stopped": dict(self.stopped), "since": since, "by_port": self.by_port}
 
 
 @dataclass(frozen=True)
 class StepWork:
-    """One node of the chain. `onu_keys` are the known, present ONUs a GET asks for."""
+    """One node of the chain."""
 
     node_id: int
     key: str
@@ -64,6 +100,7 @@ class StepWork:
     specs: tuple[ReadingSpec, ...]
     time_limit: float = 120.0  # seconds
     stop_on_failure: bool = False
+    progress: Progress = field(default_factory=Progress)
 
 
 @dataclass(frozen=True)
@@ -75,16 +112,26 @@ class CompositeWork:
     olt_id: int
     target: SnmpTarget
     steps: tuple[StepWork, ...]
-    onu_keys: tuple[str, ...] = ()
+    onu_keys: tuple[str, ...] = ()  # the ONUs known to be present: a GET asks for them
+    sizes: Sizes = field(default_factory=dict)  # message sizes that earlier runs learned
 
 
 @dataclass(frozen=True)
 class ColumnReadings:
-    """All readings of one column. `complete` is False when the column may have had further rows."""
+    """All readings of one column. `complete` is False when the column may have had further rows.
+
+    `continued`: they begin where an earlier run was cut; with that one's they are the whole column.
+    """
 
     spec: ReadingSpec
-    readings: tuple[Reading, ...]
+    readings: Sequence[Reading]
     complete: bool
+    continued: bool = False
+
+    @property
+    def whole(self) -> bool:
+        """True when these readings are all of the column."""
+        return self.complete and not self.continued
 
 
 @dataclass(frozen=True)
@@ -101,7 +148,12 @@ class StepResult:
     finished_at: datetime | None = None
     pdus: int = 0  # datagrams sent
     timeouts: int = 0
+    retries: int = 0  # repeats of a silent request; each is also in pdus and timeouts
     rows: int = 0
+    octets: int = 0  # of the values that arrived, as far as the driver tells
+    sizes: tuple[SizeEvidence, ...] = ()  # what this step learned about message sizes
+    progress: Progress = field(default_factory=Progress)  # for the node's next run
+    continues: datetime | None = None  # it went on where an earlier run was cut: when the first of them began
 
 
 @dataclass(frozen=True)

@@ -9,6 +9,18 @@ from portal.domain.messages import N_, Message
 
 LONGEST_REQUEST = 12.0  # seconds; a request must end well before the lease of 15 s does (docs/serialisation.md)
 
+# Of descriptions that are not UTF-8; "" is latin-1. Names of Python's codecs; each is a superset of ASCII.
+TEXT_ENCODINGS = ("", "gb18030", "gbk", "big5", "cp1251", "koi8-r", "cp1252", "cp850", "iso8859-2", "cp874")
+
+
+def _encoding(value: object) -> str:
+    text = "" if value is None else str(value).strip().lower()
+    if text not in TEXT_ENCODINGS:
+        listed, given = ", ".join(TEXT_ENCODINGS[1:]), fields.shown(value)
+        raise FieldError(N_("must be one of %(accepted)s, not %(given)s", accepted=listed, given=given))
+    return text
+
+
 OLT_SETTINGS: Mapping[str, Reader] = {
     "name": fields.one_line(80, required=True),
     "address": addresses.normalise,
@@ -20,6 +32,7 @@ OLT_SETTINGS: Mapping[str, Reader] = {
     "max_repetitions": fields.whole(1, 50),
     "max_varbinds": fields.whole(1, 500),
     "max_inflight": fields.whole(1, 16),
+    "text_encoding": _encoding,
 }
 OLT_REFERENCES: Mapping[str, Reader] = {
     "brand": fields.one_line(40, required=True),
@@ -35,6 +48,7 @@ OLT_DEFAULTS: Mapping[str, Any] = {
     "max_repetitions": 20,
     "max_varbinds": 50,
     "max_inflight": 2,
+    "text_encoding": "",
 }
 OLT_REQUIRED = ("name", "address", "brand", "credential")
 

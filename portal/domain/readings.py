@@ -2,11 +2,12 @@
 
 import re
 import unicodedata
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from decimal import Decimal
 from enum import StrEnum
+from typing import NamedTuple
 
 from portal.domain import serials
 
@@ -17,12 +18,18 @@ None for noSuchInstance and noSuchObject."""
 NO_SUCH_INSTANCE = "no such instance"
 OUT_OF_RANGE = "out of range"
 EMPTY = "empty"
+UNSUPPORTED = "unsupported: 0 everywhere"
+NOT_LISTED = "not in the table"  # of a column that was walked to its end without a row for this ONU
 
 DBM = "dBm"
 DBM_RANGE = (-50.0, 10.0)  # no optical module reports light outside of this; what does is a disguised "no value"
 DECIMALS = 4
+COUNTER_OCTETS = 8
 MAX_TEXT = 255
 MAX_RAW = 512
+MAX_REASON = 80
+REMEMBERED = 20_000  # raw values of one column whose decoding is kept at hand
+SHORT = 1 << 40  # below, a number times its scale keeps more digits than DECIMALS asks for
 
 _NUMBER = re.compile(r"(?<![\w.,])[-+]?[0-9]{1,20}(?:\.[0-9]{1,20})?(?![.,]?[0-9])", re.ASCII)
 _BEFORE_DBM = re.compile(r"([-+]?[0-9]{1,20}(?:\.[0-9]{1,20})?)\s*dBm", re.IGNORECASE | re.ASCII)
@@ -38,6 +45,7 @@ class ValueType(StrEnum):
     TEXT = "text"
     SERIAL = "serial"  # GPON serial → 16 upper-case hex digits
     STATE = "state"  # integer looked up in `states`
+    MAC = "mac"  # 6 octets, or 12 hex digits as text → "AA:BB:CC:DD:EE:FF": what tells EPON ONUs apart
     TIME = "time"  # DateAndTime, 8 or 11 octets → "2021-11-06 13:42:21.6" in the device's own time
 
 
@@ -62,21 +70,20 @@ class ValueSpec:
     maximum: float | None = None
     unit: str = ""  # "dBm" without minimum or maximum means -50..+10
     states: Mapping[int, StateLabel] = field(default_factory=dict)
+    encoding: str = "latin-1"  # of texts that are not UTF-8; a setting of the OLT, since SNMP declares none
 
 
-@dataclass(frozen=True)
-class Reading:
+class Reading(NamedTuple):
     """One decoded value. `value` None means the device said "no value"; `reason` then says how."""
 
-    index: str  # ONU key (or port index) as text, suffix stripped
+    index: str  # type: ignore[assignment]  # hides tuple.index: ONU key (or port index) as text, suffix stripped
     value: float | str | None
     raw: str  # what the device sent, printable; octets as hex where not text
     reason: str = ""
     online: bool | None = None  # for states: lit or not
 
 
-@dataclass(frozen=True)
-class _Decoded:
+class _Decoded(NamedTuple):
     value: float | str | None = None
     reason: str = ""
     online: bool | None = None
@@ -84,62 +91,123 @@ class _Decoded:
 
 def decode(spec: ValueSpec, index: str, raw: RawValue) -> Reading:
     """The reading of one instance. Never raises: what cannot be read has value None and says why in `reason`."""
-    got = _Decoded(reason=NO_SUCH_INSTANCE) if raw is None else _DECODERS[spec.type](spec, raw)
-    return Reading(index=index, value=got.value, raw=printable(raw), reason=got.reason, online=got.online)
+    return Reading(index, *_decoded(spec, raw))
+
+
+def decoder(spec: ValueSpec) -> Callable[[Iterable[tuple[str, RawValue]]], list[Reading]]:
+    """`decode` for whole columns: rows of (index, raw) → readings, in their order.
+
+    A table repeats its states, distances and models: each is decoded once. This runs for each value that is read.
+    """
+    remembered: dict[RawValue, tuple[float | str | None, str, str, bool | None]] = {}
+    make = tuple.__new__
+
+    def read(rows: Iterable[tuple[str, RawValue]]) -> list[Reading]:
+        if len(remembered) > REMEMBERED:
+            remembered.clear()
+        readings = []
+        for index, raw in rows:
+            got = remembered.get(raw)
+            if got is None:
+                got = remembered[raw] = _decoded(spec, raw)
+            readings.append(make(Reading, (index, *got)))
+        return readings
+
+    return read
+
+
+def _decoded(spec: ValueSpec, raw: RawValue) -> tuple[float | str | None, str, str, bool | None]:
+    """Value, raw for people, reason, online."""
+    if raw is None:
+        return None, "", NO_SUCH_INSTANCE, None
+    value, reason, online = _DECODERS[spec.type](spec, raw)
+    return value, str(raw) if isinstance(raw, int) else printable(raw), reason, online
+
+
+def constant_zero(readings: Sequence[Reading]) -> bool:
+    """True when every row of a column is 0; of a column that is not supported some firmware says so (quirk 45)."""
+    return bool(readings) and all(reading.value == 0 for reading in readings)
 
 
 def printable(raw: RawValue) -> str:
-    """The raw value for people: numbers as decimals, printable octets as text, others as hex "0x…". No NUL, ≤ 512."""
+    """The raw value for people: numbers as decimals, printable octets as text, others as hex "0x…". No NUL, ≤ 512.
+
+    Octets that are not UTF-8 stay hex: they are the only evidence of what was sent.
+    """
+    if isinstance(raw, int):
+        return str(raw)
     if raw is None:
         return ""
-    if isinstance(raw, bytes):
-        shown = _printable_octets(raw)
-    else:
-        shown = _visible(str(raw))
+    shown = _printable_octets(raw) if isinstance(raw, bytes) else _visible(raw)
     return shown if len(shown) <= MAX_RAW else shown[: MAX_RAW - 1] + "…"
 
 
-def clean_text(raw: bytes | str) -> str:
-    """Device text fit for a database and a page: cut at NUL, decoded, without invisible characters, ≤ 255 long."""
+def clean_text(raw: bytes | str, encoding: str = "latin-1") -> str:
+    """Device text fit for a database and a page: cut at NUL, decoded, without invisible characters, ≤ 255 long.
+
+    Octets are UTF-8 where that fits strictly, else `encoding` where that fits, else latin-1, which fits anything.
+    """
     if isinstance(raw, bytes):
         kept = raw.split(b"\x00", 1)[0]
-        text = "" if set(kept) == {0xFF} else _text_of(kept)
+        text = "" if set(kept) == {0xFF} else _text_of(kept, encoding)
     else:
         text = raw.split("\x00", 1)[0]
-    return _visible(_BREAKS.sub(" ", text)).strip()[:MAX_TEXT].rstrip()
+    if not (text.isascii() and text.isprintable()):
+        text = _visible(_BREAKS.sub(" ", text))
+    return text.strip()[:MAX_TEXT].rstrip()
 
 
-def _text_of(octets: bytes) -> str:
-    """Strict UTF-8, then latin-1, which fits anything: SNMP declares no encoding."""
-    try:
-        return octets.decode("utf-8")
-    except UnicodeDecodeError:
-        return octets.decode("latin-1")
+def _text_of(octets: bytes, encoding: str) -> str:
+    for name in ("utf-8", encoding):
+        try:
+            return octets.decode(name)
+        except (UnicodeDecodeError, LookupError):
+            continue
+    return octets.decode("latin-1")
 
 
 def _visible(text: str) -> str:
+    if text.isascii() and text.isprintable():
+        return text
     return "".join(char for char in text if unicodedata.category(char) not in _HIDDEN)
 
 
 def _printable_octets(octets: bytes) -> str:
+    return octets.decode("utf-8") if _printable(octets) else "0x" + octets[:MAX_RAW].hex().upper()
+
+
+def _printable(octets: bytes) -> bool:
     try:
-        text = octets.decode("utf-8")
+        return octets.decode("utf-8").isprintable()
     except UnicodeDecodeError:
-        text = "\x00"
-    return text if text.isprintable() else "0x" + octets[:MAX_RAW].hex().upper()
+        return False
 
 
 def _number(spec: ValueSpec, raw: int | bytes | str) -> _Decoded:
     if isinstance(raw, int):
+        if -SHORT < raw < SHORT:
+            return _short(spec, raw)
         number: Decimal | None = Decimal(raw)
+    elif isinstance(raw, bytes) and len(raw) == COUNTER_OCTETS and not _printable(raw):
+        number = Decimal(int.from_bytes(raw, "big"))  # a Counter64 sent as octets (Nokia 7360, quirk 41)
     else:
         number = _number_in(clean_text(raw))
     if number is None:
         shown = clean_text(raw) if isinstance(raw, bytes | str) else ""
-        return _Decoded(reason=f"no number in {shown[:40]!r}" if shown else EMPTY)
+        return _Decoded(reason=f"no number in {shown[:40]!r}"[:MAX_REASON] if shown else EMPTY)
     if number in spec.sentinels:
         return _Decoded(reason=f"sentinel {int(number)}")
     return _scaled(spec, _folded(number, spec.signed_bits))
+
+
+def _short(spec: ValueSpec, raw: int) -> _Decoded:
+    """A number that arithmetic of floats gets right to DECIMALS: -2288 * 0.01 is -22.88 once it is rounded."""
+    if raw in spec.sentinels:
+        return _Decoded(reason=f"sentinel {raw}")
+    bits = spec.signed_bits
+    if bits and 1 << (bits - 1) <= raw < 1 << bits:
+        raw -= 1 << bits
+    return _within(spec, round(raw * spec.scale + spec.offset, DECIMALS) + 0.0)  # no "-0.0"
 
 
 def _number_in(text: str) -> Decimal | None:
@@ -161,7 +229,10 @@ def _folded(number: Decimal, bits: int) -> Decimal:
 def _scaled(spec: ValueSpec, number: Decimal) -> _Decoded:
     # Decimal, because -22.88 must not become -22.880000000000003 on its way to a page.
     exact = number * Decimal(str(spec.scale)) + Decimal(str(spec.offset))
-    value = round(float(exact), DECIMALS) + 0.0  # no "-0.0"
+    return _within(spec, round(float(exact), DECIMALS) + 0.0)  # no "-0.0"
+
+
+def _within(spec: ValueSpec, value: float) -> _Decoded:
     low, high = _limits(spec)
     if (low is not None and value < low) or (high is not None and value > high):
         return _Decoded(reason=OUT_OF_RANGE)
@@ -174,13 +245,20 @@ def _limits(spec: ValueSpec) -> tuple[float | None, float | None]:
 
 
 def _text(spec: ValueSpec, raw: int | bytes | str) -> _Decoded:
-    text = str(raw) if isinstance(raw, int) else clean_text(raw)
+    text = str(raw) if isinstance(raw, int) else clean_text(raw, spec.encoding)
     return _Decoded(value=text) if text else _Decoded(reason=EMPTY)
 
 
 def _serial(spec: ValueSpec, raw: int | bytes | str) -> _Decoded:
     serial = None if isinstance(raw, int) else serials.canonical(raw)
     return _Decoded(value=serial) if serial else _Decoded(reason="no serial" if raw else EMPTY)
+
+
+def _mac(spec: ValueSpec, raw: int | bytes | str) -> _Decoded:
+    digits = None if isinstance(raw, int) else serials.mac(raw)
+    if digits is None:
+        return _Decoded(reason="no MAC address" if raw else EMPTY)
+    return _Decoded(value=":".join(digits[place : place + 2] for place in range(0, 12, 2)))
 
 
 def _state(spec: ValueSpec, raw: int | bytes | str) -> _Decoded:
@@ -217,5 +295,6 @@ _DECODERS = {
     ValueType.TEXT: _text,
     ValueType.SERIAL: _serial,
     ValueType.STATE: _state,
+    ValueType.MAC: _mac,
     ValueType.TIME: _time,
 }

@@ -1,7 +1,8 @@
-"""GPON serial numbers: every form a device or a person writes, to one canonical form and back. No I/O."""
+"""What tells ONUs apart: GPON serials and EPON MACs, every form to one canonical form and back. No I/O."""
 
 import re
 
+MAC_OCTETS = 6
 OCTETS = 8  # ITU-T G.984.3: 4 vendor letters and 4 vendor-specific octets
 
 _SEPARATORS = re.compile(r"[\s:.\-]+")
@@ -23,12 +24,27 @@ def canonical(raw: bytes | str) -> str | None:
     return _from_text(raw)
 
 
+def mac(raw: bytes | str) -> str | None:
+    """12 upper-case hex digits of a MAC address: six octets, or text with or without separators; None for no such.
+
+    All zero and all ones are "never programmed".
+    """
+    if isinstance(raw, bytes):
+        if len(raw) == MAC_OCTETS:
+            return _filled(raw.hex().upper())
+        raw = raw.decode("latin-1")
+    digits = _SEPARATORS.sub("", raw.replace("\x00", "").strip().strip('"')).upper().removeprefix("0X")
+    return _filled(digits) if _MAC.fullmatch(digits) else None
+
+
 def printed(serial: str) -> str:
-    """A canonical serial as it stands on the label: "ZTEG030C0914".
+    """A canonical serial as it stands on the label: "ZTEG030C0914"; a MAC address as "AA:BB:CC:DD:EE:FF".
 
     Plain hex where the vendor part is not ASCII letters and digits, or where the label would not read back as the
     same serial (12 hex digits look like a MAC address).
     """
+    if len(serial) == 2 * MAC_OCTETS:
+        return ":".join(serial[place : place + 2] for place in range(0, len(serial), 2))
     vendor = bytes.fromhex(serial[:8]).decode("latin-1")
     label = vendor + serial[8:]
     return label if _LETTERED.fullmatch(label) and canonical(label) == serial else serial

@@ -76,6 +76,16 @@ class Presence(StrEnum):
     DISABLED = "DISABLED"
 
 
+class OnuEventKind(StrEnum):
+    """What can happen to an ONU; `before` and `after` of the event in brackets."""
+
+    PRESENCE = "presence"  # the OLT lists it, or no longer (ENABLED, DISABLED)
+    STATE = "state"  # (online, offline)
+    REPLACED = "replaced"  # another ONU took its place (its serial, the other's)
+    MOVED = "moved"  # the same serial elsewhere (old, new place)
+    DUPLICATE = "duplicate"  # its serial stands at a second place too (this place, the other)
+
+
 class ErrorKind(StrEnum):
     """Why an execution, attempt or step did not succeed. `internal` is a fault of our own code."""
 

@@ -1,13 +1,15 @@
 """All tables. Columns and constraints carry the law; no workflow lives here."""
 
 from portal.models.account import ApiToken, AuditLog, Channel, Notification, Setting, User
-from portal.models.catalogue import Brand, IndexFormula, Oid, OltModel, StateMap
+from portal.models.catalogue import Brand, IndexFormula, Oid, OltIndexFamily, OltModel, StateMap
 from portal.models.coordination import CoordinatorLog, ExecutionPlan, QuotaTracker, QuotaViolation
 from portal.models.execution import Execution, ExecutionAttempt, ExecutionStep, NodeDay
 from portal.models.olt import Credential, Olt
-from portal.models.onu import Onu, OnuData, OnuEvent, OnuHistory, PonPort
+from portal.models.onu import OltRead, Onu, OnuData, OnuEvent, OnuHistory, PonPort
 from portal.models.poller import Poller, PollerStats, Pool, SchedulerState
 from portal.models.probe import Probe, ProbeStatus
+from portal.models.table_size import TableSize
+from portal.models.trial import Trial, TrialMode, TrialStatus
 from portal.models.workflow import TemplateNode, Workflow, WorkflowNode, WorkflowTemplate
 
 __all__ = [
@@ -26,7 +28,9 @@ __all__ = [
     "Notification",
     "Oid",
     "Olt",
+    "OltIndexFamily",
     "OltModel",
+    "OltRead",
     "Onu",
     "OnuData",
     "OnuEvent",
@@ -42,7 +46,11 @@ __all__ = [
     "SchedulerState",
     "Setting",
     "StateMap",
+    "TableSize",
     "TemplateNode",
+    "Trial",
+    "TrialMode",
+    "TrialStatus",
     "User",
     "Workflow",
     "WorkflowNode",

@@ -122,7 +122,9 @@ class ExecutionStep(Base):
     duration_ms: Mapped[int | None]
     pdus: Mapped[int] = mapped_column(default=0)
     timeouts: Mapped[int] = mapped_column(default=0)
+    retries: Mapped[int] = mapped_column(default=0, server_default="0")
     rows: Mapped[int] = mapped_column(default=0)
+    octets: Mapped[int] = mapped_column(BigInteger, default=0, server_default="0")
     error_kind: Mapped[ErrorKind | None] = mapped_column(Word(ErrorKind))
     error_message: Mapped[str] = mapped_column(String(500), default="")
 

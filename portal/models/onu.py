@@ -2,17 +2,22 @@
 
 from datetime import datetime
 
-from sqlalchemy import ForeignKey, Index, String, UniqueConstraint
+from sqlalchemy import BigInteger, ForeignKey, Index, String, UniqueConstraint
 from sqlalchemy.orm import Mapped, mapped_column, relationship
 
-from portal.domain.statuses import Presence
+from portal.domain.statuses import OnuEventKind, Presence
 from portal.extensions import Base
 from portal.models.olt import Olt
 from portal.models.types import BigId, UTCDateTime, Word, one_of
 
+METRIC_LENGTH, RAW_LENGTH, TEXT_LENGTH, REASON_LENGTH = 60, 512, 255, 80
+
 
 class PonPort(Base):
-    """A port that a table walk listed. `index_key` is the device's own index, as text."""
+    """A row of an interface table: a port, or an ONU where the device lists those as interfaces too.
+
+    `index_key` is the device's own index, as text; `onu_number` None for a port.
+    """
 
     __tablename__ = "pon_ports"
     __table_args__ = (UniqueConstraint("olt_id", "index_key"),)
@@ -24,12 +29,19 @@ class PonPort(Base):
     frame: Mapped[int | None]
     slot: Mapped[int | None]
     port: Mapped[int | None]
+    onu_number: Mapped[int | None]
     last_seen: Mapped[datetime] = mapped_column(UTCDateTime)
     olt: Mapped[Olt] = relationship()
 
 
 class Onu(Base):
-    """A customer terminal. `index_key` is the raw index text; slot, port and number are derived from it."""
+    """A customer terminal: one row for one serial where that is known, else for one index of the device's table.
+
+    `index_key` is the raw index text, None once another ONU has taken that place; frame, slot, port and number are
+    derived from it, and stay as they were last. `decoded` False: no formula and no name says where the index is.
+    `found_by`: id of the discovery node that answers for it; it may have been deleted since.
+    `serial`: 16 hex digits of a GPON serial, or the 12 of an EPON ONU's MAC address.
+    """
 
     __tablename__ = "onus"
     __table_args__ = (
@@ -41,15 +53,18 @@ class Onu(Base):
 
     id: Mapped[int] = mapped_column(BigId, primary_key=True)
     olt_id: Mapped[int] = mapped_column(ForeignKey("olts.id", ondelete="CASCADE"))
-    index_key: Mapped[str] = mapped_column(String(120))
+    index_key: Mapped[str | None] = mapped_column(String(120))
     frame: Mapped[int | None]
     slot: Mapped[int | None]
     port: Mapped[int | None]
     onu_number: Mapped[int | None]
+    decoded: Mapped[bool] = mapped_column(default=True)
+    found_by: Mapped[int | None]
     serial: Mapped[str | None] = mapped_column(String(16))
     description: Mapped[str] = mapped_column(String(255), default="")
     model: Mapped[str] = mapped_column(String(80), default="")
     presence: Mapped[Presence] = mapped_column(Word(Presence, 10), default=Presence.ENABLED)
+    presence_since: Mapped[datetime] = mapped_column(UTCDateTime)
     state: Mapped[int | None]
     state_label: Mapped[str] = mapped_column(String(40), default="")
     online: Mapped[bool | None]
@@ -63,42 +78,61 @@ class Onu(Base):
 
 
 class OnuData(Base):
-    """The latest reading of one metric of one ONU. `number` and `text` are both None for "no reading"."""
+    """The latest reading of one metric of one ONU. `number` and `text` are both None for "no reading".
+
+    `collected_at` and `execution_id` tell when this value came; an equal one that was read later leaves them alone
+    (OltRead has when). `kept` is the number that the history holds last, None for "no reading". The execution may
+    have been deleted since: no foreign key, which would have to be looked up for each of a day's million deletions.
+    """
 
     __tablename__ = "onu_data"
-    __table_args__ = (UniqueConstraint("onu_id", "metric"),)
+    __table_args__ = ({"sqlite_with_rowid": False},)  # and fillfactor 70 on PostgreSQL, see migration 0003
 
-    id: Mapped[int] = mapped_column(BigId, primary_key=True)
-    onu_id: Mapped[int] = mapped_column(ForeignKey("onus.id", ondelete="CASCADE"))
-    metric: Mapped[str] = mapped_column(String(60))
+    onu_id: Mapped[int] = mapped_column(ForeignKey("onus.id", ondelete="CASCADE"), primary_key=True)
+    metric: Mapped[str] = mapped_column(String(METRIC_LENGTH), primary_key=True)
     number: Mapped[float | None]
-    text: Mapped[str | None] = mapped_column(String(255))
-    raw: Mapped[str] = mapped_column(String(255), default="")
-    reason: Mapped[str] = mapped_column(String(80), default="")
+    text: Mapped[str | None] = mapped_column(String(TEXT_LENGTH))
+    raw: Mapped[str] = mapped_column(String(RAW_LENGTH), default="")
+    reason: Mapped[str] = mapped_column(String(REASON_LENGTH), default="")
+    kept: Mapped[float | None]
     collected_at: Mapped[datetime] = mapped_column(UTCDateTime)
-    execution_id: Mapped[int | None] = mapped_column(ForeignKey("executions.id", ondelete="SET NULL"), index=True)
+    execution_id: Mapped[int | None] = mapped_column(BigInteger)
 
     onu: Mapped[Onu] = relationship(back_populates="data")
 
 
+class OltRead(Base):
+    """When a metric was last read of all ONUs of an OLT that were present then."""
+
+    __tablename__ = "olt_reads"
+
+    olt_id: Mapped[int] = mapped_column(ForeignKey("olts.id", ondelete="CASCADE"), primary_key=True)
+    metric: Mapped[str] = mapped_column(String(METRIC_LENGTH), primary_key=True)
+    read_at: Mapped[datetime] = mapped_column(UTCDateTime)
+    execution_id: Mapped[int | None] = mapped_column(BigInteger)
+
+
 class OnuHistory(Base):
-    """A change of a numeric reading beyond its dead band, or, thinned, an hour's min, mean and max."""
+    """What a numeric reading was from a moment on: one reading (`span` 0), or, thinned, `span` seconds of them.
+
+    Of one reading mean, minimum and maximum are the same; all None for "no reading".
+    """
 
     __tablename__ = "onu_history"
-    __table_args__ = (Index("ix_onu_history_series", "onu_id", "metric", "collected_at"),)
+    __table_args__ = (Index("ix_onu_history_span_collected_at", "span", "collected_at"), {"sqlite_with_rowid": False})
 
-    id: Mapped[int] = mapped_column(BigId, primary_key=True)
-    onu_id: Mapped[int] = mapped_column(ForeignKey("onus.id", ondelete="CASCADE"))
-    metric: Mapped[str] = mapped_column(String(60))
-    collected_at: Mapped[datetime] = mapped_column(UTCDateTime)
+    onu_id: Mapped[int] = mapped_column(ForeignKey("onus.id", ondelete="CASCADE"), primary_key=True)
+    metric: Mapped[str] = mapped_column(String(METRIC_LENGTH), primary_key=True)
+    collected_at: Mapped[datetime] = mapped_column(UTCDateTime, primary_key=True)
     mean: Mapped[float | None]
     minimum: Mapped[float | None]
     maximum: Mapped[float | None]
     samples: Mapped[int] = mapped_column(default=1)
+    span: Mapped[int] = mapped_column(default=0)
 
 
 class OnuEvent(Base):
-    """Something that happened to an ONU: presence, state, serial, move."""
+    """Something that happened to an ONU; `before` and `after` are what its kind is about."""
 
     __tablename__ = "onu_events"
     __table_args__ = (
@@ -108,8 +142,8 @@ class OnuEvent(Base):
 
     id: Mapped[int] = mapped_column(BigId, primary_key=True)
     onu_id: Mapped[int] = mapped_column(ForeignKey("onus.id", ondelete="CASCADE"))
-    kind: Mapped[str] = mapped_column(String(30))
+    kind: Mapped[OnuEventKind] = mapped_column(Word(OnuEventKind))
     before: Mapped[str] = mapped_column(String(255), default="")
     after: Mapped[str] = mapped_column(String(255), default="")
     happened_at: Mapped[datetime] = mapped_column(UTCDateTime)
-    execution_id: Mapped[int | None] = mapped_column(ForeignKey("executions.id", ondelete="SET NULL"), index=True)
+    execution_id: Mapped[int | None] = mapped_column(BigInteger)

@@ -1,8 +1,9 @@
 """Workflows (what is done on one OLT) and templates (the same set of nodes for many OLTs)."""
 
 from datetime import datetime
+from typing import Any
 
-from sqlalchemy import CheckConstraint, ForeignKey, Index, String, UniqueConstraint, true
+from sqlalchemy import JSON, CheckConstraint, ForeignKey, Index, String, UniqueConstraint, true
 from sqlalchemy.orm import Mapped, mapped_column, relationship
 
 from portal.domain.statuses import NodeKind
@@ -115,6 +116,7 @@ class WorkflowNode(_NodeColumns, Base):
     last_failure_at: Mapped[datetime | None] = mapped_column(UTCDateTime)
     # A complete walk lost more than half of a known table at this time; a second one must agree (services.readings).
     suspect_at: Mapped[datetime | None] = mapped_column(UTCDateTime)
+    progress: Mapped[dict[str, Any] | None] = mapped_column(JSON(none_as_null=True))  # portal.domain.composite.Progress
 
     workflow: Mapped[Workflow] = relationship(back_populates="nodes")
     master: Mapped["WorkflowNode | None"] = relationship(remote_side="WorkflowNode.id", back_populates="chained")

@@ -6,17 +6,18 @@ from datetime import datetime
 from typing import Any
 
 from sqlalchemy import ColumnElement, Select, and_, case, func, literal, or_, select
-from sqlalchemy.orm import aliased, joinedload
+from sqlalchemy.orm import aliased, contains_eager
 
 from portal.domain import serials
 from portal.domain.statuses import Presence
 from portal.extensions import db
-from portal.models import Olt, Onu, OnuData, OnuEvent, OnuHistory
+from portal.models import OltRead, Olt, Onu, OnuData, OnuEvent, OnuHistory
 from portal.queries import keyset
 from portal.queries.matching import contains
 
 RX, OLT_RX, DISTANCE = "onu_rx_power", "onu_olt_rx_power", "onu_distance"
 WEAK_BELOW_DBM = -25.0  # pages mark readings below in amber; G.984.2 class B+ receivers stop at -27
+PRESENCE = "presence"  # portal.services.onus writes it
 SORT_LIMIT = 100_000  # above this, sorting and counting by state would read too much for a page
 STATES = ("online", "offline", "unread", "weak", "gone")
 _SORTED_BY = ("position", "serial", "description", "state", "rx", "read")
@@ -63,6 +64,7 @@ class OnuRow:
     onu: Onu
     olt_name: str
     readings: dict[str, Value]
+    seen_at: datetime  # when a discovery last listed it
 
     @property
     def serial(self) -> str:
@@ -77,7 +79,7 @@ class OnuRow:
     @property
     def read_at(self) -> datetime:
         """When the newest of the shown facts was read."""
-        return max([self.onu.last_seen, *(value.collected_at for value in self.readings.values())])
+        return max([self.seen_at, *(value.collected_at for value in self.readings.values())])
 
 
 @dataclass(frozen=True)
@@ -109,7 +111,7 @@ class Neighbours:
 def position_of(onu: Onu) -> str:
     """slot/port/onu as the field writes it; the raw index where the position is unknown."""
     if onu.slot is None or onu.port is None:
-        return onu.index_key
+        return onu.index_key or ""
     place = f"{onu.slot}/{onu.port}" if not onu.frame else f"{onu.frame}/{onu.slot}/{onu.port}"
     return place if onu.onu_number is None else f"{place}/{onu.onu_number}"
 
@@ -159,6 +161,10 @@ def _scope(wanted: OnuFilter) -> list[ColumnElement[bool]]:
 
 _rx = aliased(OnuData)
 _present = Onu.presence == Presence.ENABLED
+# What a complete run says of all present ONUs stands once for the OLT, not in each row (portal.services.latest).
+_listed = aliased(OltRead)
+_with_listed = and_(_listed.olt_id == Onu.olt_id, _listed.metric == PRESENCE)
+_seen_at = case((and_(_present, _listed.read_at > Onu.last_seen), _listed.read_at), else_=Onu.last_seen)
 _state_clauses: dict[str, ColumnElement[bool]] = {
     "online": and_(_present, Onu.online.is_(True)),
     "offline": and_(_present, Onu.online.is_(False)),
@@ -170,7 +176,8 @@ _state_clauses: dict[str, ColumnElement[bool]] = {
 
 def _base(*columns: Any) -> Select[Any]:
     with_rx = and_(_rx.onu_id == Onu.id, _rx.metric == RX)
-    return select(*columns).select_from(Onu).join(Olt, Olt.id == Onu.olt_id).outerjoin(_rx, with_rx)
+    onus = select(*columns).select_from(Onu).join(Olt, Olt.id == Onu.olt_id)
+    return onus.outerjoin(_rx, with_rx).outerjoin(_listed, _with_listed)
 
 
 def scope_size(wanted: OnuFilter) -> int:
@@ -201,7 +208,7 @@ def _order(sort: str) -> keyset.Order:
         "description": (keyset.lower(Onu.description),),
         "state": (case((~_present, 3), (Onu.online.is_(False), 0), (Onu.online.is_(None), 1), else_=2),),
         "rx": (func.coalesce(_rx.number, missing),),
-        "read": (Onu.last_seen,),
+        "read": (_seen_at,),
     }
     return keyset.Order((*keys[name], Onu.id), descending) if name in keys else keyset.Order(_place(), descending)
 
@@ -210,37 +217,39 @@ def page(
     wanted: OnuFilter, cursor: str = "", size: int = keyset.PAGE_SIZE, *, sorted_rows: bool = True
 ) -> keyset.Page[OnuRow]:
     """One page of ONUs: two SQL statements. `sorted_rows` False = in order of discovery, for very large tables."""
-    query = _base(Onu, Olt.name).where(*_scope(wanted))
+    query = _base(Onu, Olt.name, _seen_at).where(*_scope(wanted))
     if wanted.state:
         query = query.where(_state_clauses[wanted.state])
     order = _order(wanted.sort) if sorted_rows else keyset.Order((Onu.id,))
     found = keyset.fetch(query, order, cursor, size)
     readings = _readings([row[0].id for row in found.rows], (RX, OLT_RX, DISTANCE))
-    return found.map(lambda row: OnuRow(row[0], row[1], readings.get(row[0].id, {})))
+    return found.map(lambda row: OnuRow(row[0], row[1], readings.get(row[0].id, {}), row[2]))
 
 
-def _value(data: OnuData) -> Value:
-    return Value(data.number, data.text, data.raw, data.reason, data.collected_at)
+def _readings(onu_ids: list[int], metrics: tuple[str, ...] = ()) -> dict[int, dict[str, Value]]:
+    """Latest readings (all without `metrics`) by ONU and metric, in the metrics' order. One SQL statement.
 
-
-def _readings(onu_ids: list[int], metrics: tuple[str, ...]) -> dict[int, dict[str, Value]]:
-    query = select(OnuData).where(OnuData.onu_id.in_(onu_ids), OnuData.metric.in_(metrics))
+    One that is present has what was read of all that were present, once it was among them.
+    """
+    read = and_(
+        OltRead.olt_id == Onu.olt_id, OltRead.metric == OnuData.metric, _present, OltRead.read_at >= Onu.presence_since
+    )
+    query = select(OnuData, OltRead.read_at).join(Onu, Onu.id == OnuData.onu_id).outerjoin(OltRead, read)
+    query = query.where(OnuData.onu_id.in_(onu_ids)).order_by(OnuData.metric)
     found: dict[int, dict[str, Value]] = {}
-    for data in db.session.scalars(query):
-        found.setdefault(data.onu_id, {})[data.metric] = _value(data)
+    for data, at in db.session.execute(query.where(OnuData.metric.in_(metrics)) if metrics else query):
+        when = max(data.collected_at, at) if at else data.collected_at
+        value = Value(data.number, data.text, data.raw, data.reason, when)
+        found.setdefault(data.onu_id, {})[data.metric] = value
     return found
 
 
-def get(onu_id: int) -> Onu | None:
-    """The ONU with its OLT, or None when it or its OLT is gone."""
-    query = select(Onu).join(Onu.olt).options(joinedload(Onu.olt)).where(Onu.id == onu_id, Olt.deleted_at.is_(None))
-    return db.session.scalar(query)
-
-
-def all_readings(onu_id: int) -> dict[str, Value]:
-    """Every latest reading of one ONU by metric, in the metrics' order."""
-    query = select(OnuData).where(OnuData.onu_id == onu_id).order_by(OnuData.metric)
-    return {data.metric: _value(data) for data in db.session.scalars(query)}
+def get(onu_id: int) -> OnuRow | None:
+    """The ONU with its OLT and every latest reading, or None when it or its OLT is gone. Two SQL statements."""
+    query = select(Onu, Olt.name, _seen_at).join(Onu.olt).outerjoin(_listed, _with_listed)
+    query = query.options(contains_eager(Onu.olt)).where(Onu.id == onu_id, Olt.deleted_at.is_(None))
+    row = db.session.execute(query).one_or_none()
+    return OnuRow(row[0], row[1], _readings([onu_id]).get(onu_id, {}), row[2]) if row else None
 
 
 def history(onu_id: int, metric: str, since: datetime) -> list[Sample]:

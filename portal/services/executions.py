@@ -1,7 +1,7 @@
 """Executions as pollers report them: begin and end a try, lose one, hand one over. One transaction each."""
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -23,8 +23,9 @@ from portal.domain.statuses import (
 from portal.extensions import db, transaction
 from portal.models import Execution, ExecutionStep, Poller, WorkflowNode
 from portal.queueing import Ticket
-from portal.services import clock, decisions, life, reachability, readings, waiting, work
+from portal.services import clock, decisions, life, reachability, waiting, work
 from portal.services.life import StaleToken
+from portal.services.readings import Books
 from portal.services.tickets import tickets_for
 
 __all__ = ["StaleToken"]
@@ -106,7 +107,7 @@ def _composed(execution_id: int, token: int, now: datetime) -> CompositeWork | N
     if execution is None or execution.status is not ExecutionStatus.PENDING:
         return None
     if _may_run(execution):
-        composed = work.compose(session, execution, token)
+        composed = work.compose(session, execution, token, now)
         session.rollback()
         return composed
     with transaction() as session:
@@ -137,20 +138,42 @@ def heartbeat(execution_id: int, token: int, lease_expires_at: datetime) -> None
         life.lock_running(session, execution_id, token).lease_expires_at = lease_expires_at
 
 
-def finish(execution_id: int, token: int, result: CompositeResult, now: datetime) -> ExecutionStatus:
-    """All that came of a try, in one transaction that checks the token: steps, ONUs, readings, status.
+def keep_step(
+    execution_id: int, token: int, books: Books, step: StepResult, now: datetime, lease_expires_at: datetime
+) -> None:  # fmt: skip
+    """What one step read, while the composite goes on: one transaction, which checks the token.
 
-    Returns the new status: SUCCESS, FAILED, or PENDING when the device is to be asked again later.
+    StaleToken: nothing was written. After any error `books` is out of step with the database: `books.afresh()`.
     """
     with transaction() as session:
-        return write_result(session, execution_id, token, result, now)
+        nodes = _locked_nodes(session, [step])
+        life.lock_running(session, execution_id, token).lease_expires_at = lease_expires_at
+        _enter(session, books, step, nodes, now)
+
+
+def _enter(session: Session, books: Books, step: StepResult, nodes: dict[int, Any], now: datetime) -> None:
+    node = nodes.get(step.node_id)
+    books.enter(session, step, node.kind if node is not None else None, now)
+
+
+def finish(
+    execution_id: int, token: int, result: CompositeResult, now: datetime, books: Books | None = None
+) -> ExecutionStatus:
+    """All that came of a try, in one transaction that checks the token: steps, ONUs, readings, status.
+
+    `books`: of a composite whose earlier steps were kept already. Returns the new status: SUCCESS, FAILED, or PENDING
+    when the device is to be asked again later.
+    """
+    with transaction() as session:
+        return write_result(session, execution_id, token, result, now, books)
 
 
 def write_result(
-    session: Session, execution_id: int, token: int, result: CompositeResult, now: datetime
+    session: Session, execution_id: int, token: int, result: CompositeResult, now: datetime,
+    books: Books | None = None,
 ) -> ExecutionStatus:  # fmt: skip
     """`finish`, in the caller's transaction."""
-    nodes = _locked_nodes(session, result)
+    nodes = _locked_nodes(session, result.steps)
     execution = life.lock_running(session, execution_id, token)
     failure = result.first_failure
     status = AttemptStatus.SUCCESS if result.succeeded else AttemptStatus.FAILED
@@ -158,8 +181,11 @@ def write_result(
     attempt_id = life.close_attempt(session, execution, status, now, kind, message)
     if attempt_id is not None:
         _write_steps(session, attempt_id, result, nodes)
-    summary = readings.store(session, execution, result, {node: row.kind for node, row in nodes.items()}, now)
-    execution.result = summary | {
+    books = books or Books(execution.olt_id, execution.id)
+    for step in result.steps:
+        if step.node_id not in books.entered:
+            _enter(session, books, step, nodes, now)
+    execution.result = books.counts | {
         "steps": len(result.steps),
         "completed_steps": sum(step.status is StepStatus.SUCCESS for step in result.steps),
     }
@@ -197,13 +223,13 @@ def _settle(session: Session, execution: Execution, result: CompositeResult, now
         life.end(session, execution, ExecutionStatus.FAILED, now, kind, message)
 
 
-def _locked_nodes(session: Session, result: CompositeResult) -> dict[int, Any]:
+def _locked_nodes(session: Session, steps: Sequence[StepResult]) -> dict[int, Any]:
     """id → (id, key, kind) of the nodes that were read and still exist.
 
     Locked, and before the execution: a tick too has its nodes first and then waits for executions. The other way
     round the two of them could wait for each other.
     """
-    ids = [step.node_id for step in result.steps]
+    ids = [step.node_id for step in steps]
     query = select(WorkflowNode.id, WorkflowNode.key, WorkflowNode.kind).where(WorkflowNode.id.in_(ids))
     query = query.order_by(WorkflowNode.id).with_for_update(key_share=True)
     return {row.id: row for row in session.execute(query)}
@@ -215,7 +241,8 @@ def _write_steps(session: Session, attempt_id: int, result: CompositeResult, nod
     session.execute(insert(table), rows)
     ran = [step for step in result.steps if step.node_id in nodes and step.status is not StepStatus.SKIPPED]
     for status, column in ((StepStatus.SUCCESS, "last_success_at"), (StepStatus.FAILED, "last_failure_at")):
-        times = [{"id": step.node_id, "last_run_at": step.finished_at, column: step.finished_at}
+        times = [{"id": step.node_id, "last_run_at": step.finished_at, column: step.finished_at,
+                  "progress": step.progress.as_json()}
                  for step in ran if step.status is status]  # fmt: skip
         if times:
             session.execute(update(WorkflowNode), times)
@@ -227,6 +254,7 @@ def _step_row(attempt_id: int, position: int, step: StepResult, nodes: dict[int,
         "attempt_id": attempt_id, "position": position, "node_id": step.node_id if known else None,
         "node_key": nodes[step.node_id].key if known else "?", "status": step.status, "skip_reason": step.skip_reason,
         "started_at": step.started_at, "pdus": step.pdus, "timeouts": step.timeouts, "rows": step.rows,
+        "retries": step.retries, "octets": step.octets,
         "duration_ms": life.milliseconds(step.started_at, step.finished_at) if step.finished_at else None,
         "error_kind": step.error_kind, "error_message": step.error_message[:500],
     }  # fmt: skip

@@ -1,188 +1,234 @@
-"""What a composite read goes into the tables: ONUs and their presence, PON ports, latest readings, events."""
+"""What the steps of a composite mean for the tables: interfaces, ONUs, latest readings. In the caller's transaction."""
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import select, update
+from sqlalchemy import update
 from sqlalchemy.orm import Session
 
-from portal.domain.composite import ColumnReadings, CompositeResult, ReadingSpec, StepResult
+from portal.domain.composite import ColumnReadings, ReadingSpec, StepResult
 from portal.domain.formulas import Position
-from portal.domain.readings import Reading, ValueType
-from portal.domain.statuses import EventType, NodeKind, Presence
-from portal.models import Execution, Onu, OnuData, OnuEvent, PonPort, WorkflowNode
-from portal.services import decisions
-from portal.services.upsert import BATCH, upsert
+from portal.domain.positions import position_of
+from portal.domain.readings import UNSUPPORTED, Reading, ValueType, constant_zero
+from portal.domain.statuses import NodeKind, OnuEventKind
+from portal.extensions import after_commit
+from portal.models import Olt, Onu, PonPort
+from portal.services import index_families, latest, onus, table_sizes
+from portal.services.onu_identity import identify
+from portal.services.onus import Row, Source
+from portal.services.upsert import upsert
 
-SUSPECT_TABLE = 10  # from so many known ONUs on, losing more than half at once needs a second walk that agrees
 MODEL_LENGTH = 80  # of the column; cut before comparing, else a longer one would count as changed at each run
-_IDENTITY = {"onu_serial": "serial", "onu_description": "description", "onu_model": "model"}
+LABEL_LENGTH = 40
+IDENTITIES = ("onu_serial", "onu_mac")
+_TEXTS = {"onu_description": "description", "onu_model": "model"}
+_PLACES = {"onu_slot": 1, "onu_pon": 2, "onu_id": 3}  # columns that say where an ONU is, for indexes that do not
 
 
-@dataclass
-class _Known:
-    """What the database holds of one ONU. `columns`: state, online, serial, description, model."""
+class Books:
+    """One composite's entries, step by step; what the database holds of its OLT is read once.
 
-    id: int
-    presence: Presence
-    columns: dict[str, Any]
-
-
-def store(
-    session: Session, execution: Execution, result: CompositeResult, kinds: Mapping[int, NodeKind], now: datetime
-) -> dict[str, int]:
-    """Write all columns of all steps; returns counts: onus_seen, onus_new, onus_gone, ports, values.
-
-    `kinds`: node id → kind, of the nodes that still exist.
+    `counts`: onus_seen, onus_new, onus_gone, ports, values (read), changed (written). `entered`: ids of the nodes whose
+    steps are written. After a rollback what it remembers is wrong: go on with `afresh()`.
     """
-    counts = {"onus_seen": 0, "onus_new": 0, "onus_gone": 0, "ports": 0, "values": 0}
-    known: dict[str, _Known] | None = None  # read once, and again after a discovery has changed it
-    latest: dict[tuple[int, str], dict[str, Any]] = {}  # one row for (ONU, metric), whichever step read it last
-    for step in result.steps:
-        at = step.finished_at or now
-        for column in step.columns:
-            if kinds.get(step.node_id) is NodeKind.TABLE:
-                counts["ports"] += _store_ports(session, execution.olt_id, column, at)
-                continue
-            if known is None:
-                known = _known(session, execution.olt_id)
-            if kinds.get(step.node_id) is NodeKind.DISCOVERY and _discover(
-                session, execution, step, column, known, counts, at
-            ):
-                known = _known(session, execution.olt_id)
-            counts["values"] += _take_values(session, execution, column, known, latest, at)
-    if latest:
-        upsert(session, OnuData, list(latest.values()), ("onu_id", "metric"),
-               ("number", "text", "raw", "reason", "collected_at", "execution_id"))  # fmt: skip
-    return counts
+
+    def __init__(self, olt_id: int, execution_id: int) -> None:
+        self.olt_id, self.execution_id = olt_id, execution_id
+        self.entered: set[int] = set()
+        self._kept: dict[str, int] = {}
+        self.counts = {"onus_seen": 0, "onus_new": 0, "onus_gone": 0, "ports": 0, "values": 0, "changed": 0}
+        self._onus: dict[int, Row] | None = None
+        self._named: dict[str, Position] | None = None
+
+    def afresh(self) -> "Books":
+        """The same entries with nothing remembered of the database."""
+        other = Books(self.olt_id, self.execution_id)
+        other.entered = set(self.entered)
+        other.counts |= self._kept
+        other._kept = dict(self._kept)
+        return other
+
+    def enter(self, session: Session, step: StepResult, kind: NodeKind | None, now: datetime) -> None:
+        """Write all that `step` read. `kind` of its node; None when the node was deleted meanwhile."""
+        self._enter(session, step, kind, now)
+        counts = dict(self.counts)
+
+        def committed() -> None:
+            self.entered.add(step.node_id)
+            self._kept = counts
+
+        after_commit(session, committed)
+
+    def _enter(self, session: Session, step: StepResult, kind: NodeKind | None, now: datetime) -> None:
+        source = Source(self.olt_id, self.execution_id, step.node_id, step.finished_at or now)
+        table_sizes.store(session, self.olt_id, step.sizes, source.at)
+        if kind is NodeKind.TABLE:
+            for column in step.columns:
+                self.counts["ports"] += _store_ports(session, self.olt_id, column, source.at)
+            if step.columns:
+                self._named = None
+                index_families.decide(session, session.get_one(Olt, self.olt_id), source.at)
+            return
+        columns = [_supported(column) for column in step.columns if not column.spec.scalar]
+        if not columns:
+            return
+        known = self._known(session)
+        if kind is NodeKind.DISCOVERY:
+            self._discover(session, source, columns, known, step.continues)
+        for column in columns:
+            if column.spec.metric in IDENTITIES:
+                serials = {r.index: r.value.replace(":", "") for r in column.readings if isinstance(r.value, str)}
+                identify(session, source, known, serials, complete=column.complete)
+        self._values(session, source, columns, known)
+
+    def _known(self, session: Session) -> dict[int, Row]:
+        if self._onus is None:
+            self._onus = onus.load(session, self.olt_id)
+        return self._onus
+
+    def _names(self, session: Session, columns: Iterable[ColumnReadings]) -> Mapping[str, Position]:
+        if self._named is None and any(column.spec.by_name for column in columns):
+            olt = session.get_one(Olt, self.olt_id)
+            found = index_families.named(session, olt)
+            self._named = {index: item.position for index, item in found.items() if item.position is not None}
+        return self._named or {}
+
+    def _discover(
+        self, session: Session, source: Source, columns: list[ColumnReadings], known: dict[int, Row],
+        continues: datetime | None,
+    ) -> None:  # fmt: skip
+        """The rows of all its columns are the ONUs that exist.
+
+        Where it `continues` a reading that was cut, the ONUs seen since that began were part of it.
+        """
+        named = self._names(session, columns)
+        places: dict[str, Position | None] = {}
+        for column in columns:
+            for reading in column.readings:
+                if places.get(reading.index) is None:
+                    places[reading.index] = position_of(column.spec, reading, named)
+        placed = any(column.spec.formula is not None or column.spec.by_name for column in columns)
+        complete = all(column.complete for column in columns)
+        earlier = onus.seen_since(session, self.olt_id, continues) if continues is not None else set()
+        counted = onus.discover(
+            session, source, known, places, complete=complete, placed=placed, seen_earlier=earlier
+        )  # fmt: skip
+        for name, count in counted.items():
+            self.counts[name] += count
+
+    def _values(self, session: Session, source: Source, columns: list[ColumnReadings], known: dict[int, Row]) -> None:
+        by_index = {row.index: row for row in known.values() if row.index is not None}
+        by_place: dict[Any, Row] | None = None
+        present = [row.id for row in known.values() if row.present]
+        entries: dict[str, latest.Column] = {}
+        for column in columns:
+            rows = {by_index[r.index].id: r for r in column.readings if r.index in by_index}
+            if len(rows) < len(column.readings) and column.spec.formula is not None:
+                by_place = by_place or {row.place[1:]: row for row in known.values() if row.present and row.decoded}
+                rows |= _by_place(column, by_index, by_place)
+            self.counts["values"] += len(rows)
+            spec = column.spec
+            entries[spec.metric] = latest.Column(spec.metric, rows, column.complete, spec.dead_band, present)
+            _note(session, source, spec, rows, known)
+        self.counts["changed"] += latest.store(
+            session, self.olt_id, self.execution_id, known.keys(), list(entries.values()), source.at
+        )
 
 
-def _known(session: Session, olt_id: int) -> dict[str, _Known]:
-    columns = (Onu.state, Onu.online, Onu.serial, Onu.description, Onu.model)
-    query = select(Onu.index_key, Onu.id, Onu.presence, *columns).where(Onu.olt_id == olt_id)
-    return {
-        row.index_key: _Known(row.id, row.presence, {column.key: getattr(row, column.key) for column in columns})
-        for row in session.execute(query)
-    }
+def _supported(column: ColumnReadings) -> ColumnReadings:
+    """A column that is 0 everywhere where that means "not supported" holds no value (quirk 45)."""
+    if not column.spec.zero_unsupported or not constant_zero(column.readings):
+        return column
+    readings = tuple(reading._replace(value=None, reason=UNSUPPORTED) for reading in column.readings)
+    return ColumnReadings(column.spec, readings, column.complete)
 
 
-def _position(spec: ReadingSpec, reading: Reading) -> Position | None:
-    """From the index; where the formula reads names, from the value (ifName wins over any arithmetic)."""
-    if spec.formula is None:
-        return None
-    position = spec.formula.decode(reading.index)
-    if position is None and isinstance(reading.value, str):
-        position = spec.formula.decode(reading.value)
-    return position
+def _by_place(column: ColumnReadings, by_index: Mapping[str, Row], by_place: Mapping[Any, Row]) -> dict[int, Reading]:
+    """Rows of a column that is keyed otherwise than the table of ONUs, such as by PON port and number."""
+    formula, found = column.spec.formula, {}
+    for reading in column.readings:
+        position = formula.decode(reading.index) if formula and reading.index not in by_index else None
+        if position is not None and position.onu is not None:
+            row = by_place.get((position.slot, position.port, position.onu))
+            if row is not None:
+                found[row.id] = reading
+    return found
 
 
 def _store_ports(session: Session, olt_id: int, column: ColumnReadings, at: datetime) -> int:
     rows = []
     for reading in column.readings:
-        position = _position(column.spec, reading)
+        position = position_of(column.spec, reading, {})
         rows.append({
             "olt_id": olt_id, "index_key": reading.index, "name": str(reading.value or ""), "last_seen": at,
             "frame": position.frame if position else None, "slot": position.slot if position else None,
-            "port": position.port if position else None,
+            "port": position.port if position else None, "onu_number": position.onu if position else None,
         })  # fmt: skip
     if rows:
-        upsert(session, PonPort, rows, ("olt_id", "index_key"), ("name", "frame", "slot", "port", "last_seen"))
+        upsert(session, PonPort, rows, ("olt_id", "index_key"),
+               ("name", "frame", "slot", "port", "onu_number", "last_seen"))  # fmt: skip
     return len(rows)
 
 
-def _discover(
-    session: Session, execution: Execution, step: StepResult, column: ColumnReadings,
-    known: Mapping[str, _Known], counts: dict[str, int], at: datetime,
-) -> bool:  # fmt: skip
-    """Rows of a discovery column are the ONUs that exist; only a complete walk may take one away.
-
-    True when `known` is no longer what the database holds.
-    """
-    seen = {reading.index: reading for reading in column.readings}
-    new = [key for key in seen if key not in known]
-    rows = [_onu_row(execution.olt_id, column.spec, reading, at) for reading in seen.values()]
-    if rows:
-        upsert(session, Onu, rows, ("olt_id", "index_key"),
-               ("frame", "slot", "port", "onu_number", "presence", "misses", "last_seen"))  # fmt: skip
-    back = [key for key in seen if key in known and known[key].presence is Presence.DISABLED]
-    _presence_events(session, execution, [known[key].id for key in back], Presence.ENABLED, at)
-    counts["onus_seen"] += len(seen)
-    counts["onus_new"] += len(new)
-    gone = 0
-    if column.complete:
-        missing = [key for key, onu in known.items() if key not in seen and onu.presence is Presence.ENABLED]
-        gone = _remove(session, execution, step, known, missing, at)
-        counts["onus_gone"] += gone
-    return bool(new or back or gone)
-
-
-def _onu_row(olt_id: int, spec: ReadingSpec, reading: Reading, at: datetime) -> dict[str, Any]:
-    position = _position(spec, reading)
-    return {
-        "olt_id": olt_id, "index_key": reading.index, "presence": Presence.ENABLED, "misses": 0,
-        "frame": position.frame if position else None, "slot": position.slot if position else None,
-        "port": position.port if position else None, "onu_number": position.onu if position else None,
-        "first_seen": at, "last_seen": at,
-    }  # fmt: skip
-
-
-def _remove(
-    session: Session, execution: Execution, step: StepResult, known: Mapping[str, _Known], missing: list[str],
-    at: datetime,
-) -> int:  # fmt: skip
-    present = sum(onu.presence is Presence.ENABLED for onu in known.values())
-    node = session.get(WorkflowNode, step.node_id)
-    if present >= SUSPECT_TABLE and len(missing) > present / 2 and node is not None and node.suspect_at is None:
-        node.suspect_at = at
-        decisions.record(
-            session, EventType.SUSPECT_TABLE,
-            f"{node.name}: the table lost {len(missing)} of {present} ONUs; held until a second walk agrees", at,
-            olt_id=execution.olt_id, node_id=node.id, execution_id=execution.id, level="WARNING",
-            details={"missing": len(missing), "present": present},
-        )  # fmt: skip
-        return 0
-    if node is not None:
-        node.suspect_at = None
-    ids = [known[key].id for key in missing]
-    for start in range(0, len(ids), BATCH):
-        session.execute(
-            update(Onu).where(Onu.id.in_(ids[start : start + BATCH]))
-            .values(presence=Presence.DISABLED, misses=Onu.misses + 1, last_state_change=at)
-        )  # fmt: skip
-    _presence_events(session, execution, ids, Presence.DISABLED, at)
-    return len(ids)
-
-
-def _presence_events(session: Session, execution: Execution, ids: list[int], now_is: Presence, at: datetime) -> None:
-    was = Presence.DISABLED if now_is is Presence.ENABLED else Presence.ENABLED
-    session.add_all(
-        OnuEvent(onu_id=onu_id, kind="presence", before=was, after=now_is, happened_at=at, execution_id=execution.id)
-        for onu_id in ids
-    )
-
-
-def _take_values(
-    session: Session, execution: Execution, column: ColumnReadings, known: Mapping[str, _Known],
-    latest: dict[tuple[int, str], dict[str, Any]], at: datetime,
-) -> int:  # fmt: skip
-    """Readings of known ONUs go into `latest`; identity columns and state are also written on the ONU itself."""
-    metric, changes, count = column.spec.metric, [], 0
-    for reading in column.readings:
-        onu = known.get(reading.index)
-        if onu is None:
+def _note(
+    session: Session, source: Source, spec: ReadingSpec, rows: Mapping[int, Reading], known: Mapping[int, Row]
+) -> None:
+    """Columns of the ONUs themselves that these readings change, with the events of state."""
+    if spec.metric not in _TEXTS and spec.metric not in _PLACES and spec.value.type is not ValueType.STATE:
+        return
+    changes, events = [], []
+    for onu_id, reading in rows.items():
+        onu = known[onu_id]
+        changed = _changed(spec, reading, onu)
+        if not changed:
             continue
-        count += 1
-        latest[onu.id, metric] = _data_row(onu.id, metric, reading, execution.id, at)
-        changed = _changed(column.spec, reading, onu)
-        if changed:
-            changes.append({"id": onu.id, **changed, **({"last_state_change": at} if "online" in changed else {})})
-            _state_event(session, execution, onu, changed, at)
-            onu.columns |= changed
+        if "online" in changed:
+            changed["last_state_change"] = source.at
+            if onu.online is not None:
+                events.append((onu_id, OnuEventKind.STATE, _lit(onu.online), _lit(changed["online"])))
+        changes.append({"id": onu_id, **changed})
+        _remember(onu, changed)
     for same_columns in _grouped(changes):
         session.execute(update(Onu), same_columns)
-    return count
+    onus.record(session, source, events)
+
+
+def _changed(spec: ReadingSpec, reading: Reading, onu: Row) -> dict[str, Any]:
+    """Columns that this reading changes. "No value" never erases what is known."""
+    value = reading.value
+    if value is None:
+        return {}
+    if spec.metric == "onu_state" and spec.value.type is ValueType.STATE:
+        code = int(reading.raw) if reading.raw.lstrip("-").isdigit() else None
+        if (onu.state, onu.online) == (code, reading.online):
+            return {}
+        changed: dict[str, Any] = {"state": code, "state_label": str(value)[:LABEL_LENGTH]}
+        return changed | ({"online": reading.online} if onu.online is not reading.online else {})
+    if spec.metric in _TEXTS:
+        column = _TEXTS[spec.metric]
+        text = str(value)[:MODEL_LENGTH] if column == "model" else str(value)
+        return {column: text} if getattr(onu, column) != text else {}
+    return _placed(spec, value, onu)
+
+
+def _placed(spec: ReadingSpec, value: float | str, onu: Row) -> dict[str, Any]:
+    part = _PLACES.get(spec.metric)
+    if part is None or isinstance(value, str) or spec.formula is not None:  # then the index itself says it
+        return {}
+    frame, slot, port, number = onu.place
+    place = [frame or 0, slot or 0, port, number]
+    place[part] = int(value)
+    found = (place[0], place[1], place[2], place[3])
+    return {} if found == onu.place else onus.as_columns(found)
+
+
+def _remember(onu: Row, changed: Mapping[str, Any]) -> None:
+    for name in ("state", "online", "description", "model"):
+        if name in changed:
+            setattr(onu, name, changed[name])
+    if "slot" in changed:
+        onu.place = (changed["frame"], changed["slot"], changed["port"], changed["onu_number"])
 
 
 def _grouped(changes: list[dict[str, Any]]) -> Iterable[list[dict[str, Any]]]:
@@ -193,45 +239,5 @@ def _grouped(changes: list[dict[str, Any]]) -> Iterable[list[dict[str, Any]]]:
     return groups.values()
 
 
-def _data_row(onu_id: int, metric: str, reading: Reading, execution_id: int, at: datetime) -> dict[str, Any]:
-    numeric = isinstance(reading.value, int | float)
-    return {
-        "onu_id": onu_id, "metric": metric, "number": reading.value if numeric else None,
-        "text": reading.value[:255] if isinstance(reading.value, str) else None, "raw": reading.raw[:255],
-        "reason": reading.reason[:80], "collected_at": at, "execution_id": execution_id,
-    }  # fmt: skip
-
-
-def _changed(spec: ReadingSpec, reading: Reading, onu: _Known) -> dict[str, Any]:
-    """Columns of the ONU that this reading changes. "No value" never erases what is known."""
-    if reading.value is None:
-        return {}
-    if spec.value.type is ValueType.STATE and spec.metric == "onu_state":
-        code = int(reading.raw) if reading.raw.lstrip("-").isdigit() else None
-        if (onu.columns["state"], onu.columns["online"]) == (code, reading.online):
-            return {}
-        changed: dict[str, Any] = {"state": code, "state_label": str(reading.value)[:40]}
-        return changed | ({"online": reading.online} if onu.columns["online"] is not reading.online else {})
-    column = _IDENTITY.get(spec.metric)
-    if column is None:
-        return {}
-    value = str(reading.value)[:MODEL_LENGTH] if column == "model" else str(reading.value)
-    return {column: value} if onu.columns[column] != value else {}
-
-
-def _state_event(session: Session, execution: Execution, onu: _Known, changed: dict[str, Any], at: datetime) -> None:
-    before: Any
-    if "online" in changed and onu.columns["online"] is not None:
-        kind, before, after = "state", onu.columns["online"], changed["online"]
-    elif changed.get("serial") and onu.columns["serial"]:
-        kind, before, after = "serial", onu.columns["serial"], changed["serial"]
-    else:
-        return
-    session.add(
-        OnuEvent(onu_id=onu.id, kind=kind, before=_word(before), after=_word(after), happened_at=at,
-                 execution_id=execution.id)
-    )  # fmt: skip
-
-
-def _word(value: Any) -> str:
-    return {True: "online", False: "offline", None: ""}.get(value, str(value)) if not isinstance(value, str) else value
+def _lit(online: bool | None) -> str:
+    return {True: "online", False: "offline"}.get(online, "") if online is not None else ""

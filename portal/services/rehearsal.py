@@ -76,7 +76,7 @@ def _run(session: Session, node_id: int, olt_id: int, now: datetime, status: Ste
     session.expunge_all()  # as in a fork: nothing is loaded yet
     found = session.scalar(work.loaded(ident))
     assert found is not None  # noqa: S101  (inserted above)
-    composed = work.compose(session, found, token=1)
+    composed = work.compose(session, found, 1, now)
     executions.take(session, ident, composed, _NAME, now, now)
     executions.write_result(session, ident, 1, _result(composed, now, status), now)
 

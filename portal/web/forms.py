@@ -26,6 +26,7 @@ from wtforms.validators import DataRequired, InputRequired, Length, NumberRange,
 from portal.domain import addresses, intervals
 from portal.domain.fields import FieldError
 from portal.domain.messages import Message
+from portal.domain.olt_fields import TEXT_ENCODINGS
 from portal.domain.statuses import NodeKind
 from portal.models import Brand, Olt, WorkflowNode
 from portal.queries.catalogue import CredentialRow
@@ -193,6 +194,10 @@ class OltForm(ErrorForm):
         _l("Requests at once"), default=2, validators=[InputRequired(), NumberRange(1, 16)],
         description=_l("1 to 16, inside one GET. 2 is kind to old line cards."),
     )  # fmt: skip
+    text_encoding = Select(
+        _l("Encoding of texts"), default="", choices=[(name, name or "latin-1") for name in TEXT_ENCODINGS],
+        description=_l("Of descriptions that are not UTF-8: gbk or gb18030 for Chinese, cp1251 for Cyrillic."),
+    )  # fmt: skip
 
     def offer(self, brands: Sequence[Brand], credentials: Sequence[CredentialRow]) -> None:
         """Fill the two selects. A brand's group starts with "model unknown", so one choice is always consistent."""
@@ -213,7 +218,7 @@ class OltForm(ErrorForm):
         """What the form of a stored OLT starts with."""
         names = (
             "name", "site", "enabled", "address", "port", "timeout", "retries",
-            "max_repetitions", "max_varbinds", "max_inflight",
+            "max_repetitions", "max_varbinds", "max_inflight", "text_encoding",
         )  # fmt: skip
         device = f"{olt.brand.key}/{olt.model.key if olt.model else ''}"
         return {name: getattr(olt, name) for name in names} | {"device": device, "credential": olt.credential_id}

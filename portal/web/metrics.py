@@ -7,7 +7,8 @@ from typing import NamedTuple
 from flask_babel import LazyString
 from flask_babel import lazy_gettext as _l
 
-from portal.domain.readings import EMPTY, NO_SUCH_INSTANCE, OUT_OF_RANGE
+from portal.domain.readings import EMPTY, NO_SUCH_INSTANCE, NOT_LISTED, OUT_OF_RANGE, UNSUPPORTED
+from portal.domain.statuses import OnuEventKind
 from portal.queries.onus import Sample
 
 
@@ -74,13 +75,12 @@ METRICS: dict[str, Metric] = {
     "sys_up_time": Metric(_l("Up for"), "s"),
 }
 
-EVENTS: dict[str, LazyString] = {
-    "presence": _l("Presence"),
-    "state": _l("State"),
-    "serial": _l("Serial number"),
-    "position": _l("Position"),
-    "moved": _l("Moved"),
-    "description": _l("Description"),
+EVENTS: dict[OnuEventKind, LazyString] = {
+    OnuEventKind.PRESENCE: _l("Presence"),
+    OnuEventKind.STATE: _l("State"),
+    OnuEventKind.REPLACED: _l("Another ONU took its place"),
+    OnuEventKind.MOVED: _l("Moved"),
+    OnuEventKind.DUPLICATE: _l("Its serial stands at two places"),
 }
 
 EVENT_WORDS: dict[str, LazyString] = {
@@ -97,6 +97,8 @@ _REASONS: dict[str, LazyString] = {
     OUT_OF_RANGE: _l("Not a possible value"),
     EMPTY: _l("Empty"),
     "never": _l("Never"),
+    NOT_LISTED: _l("The device's table has no row for this ONU"),
+    UNSUPPORTED: _l("The device does not support this value: it is 0 everywhere"),
 }
 
 

@@ -110,11 +110,12 @@ def of_olt(olt_id: int) -> Response:
 @requires(Role.VIEWER)
 def detail(onu_id: int) -> Response:
     """One ONU on one screen: is it lit, since when, how strong, and how are its neighbours. Live."""
-    onu = onus.get(onu_id) or abort(404)
+    row = onus.get(onu_id) or abort(404)
+    onu = row.onu
     return live.render(
         "onus/detail.html",
         onu=onu,
-        row=onus.OnuRow(onu, onu.olt.name, onus.all_readings(onu_id)),
+        row=row,
         neighbours=onus.neighbours(onu),
         events=onus.events(onu_id),
         next_run=olts.next_run(onu.olt_id),

@@ -160,7 +160,7 @@ def test_what_a_device_says_is_shown_as_text(built: Flask) -> None:
         session.execute(update(Onu).values(description=EVIL, model=EVIL, state_label=EVIL, index_key=EVIL, serial=None)
                         .where(Onu.id == 1))  # fmt: skip
         session.add(OnuData(onu_id=1, metric=EVIL[:60], text=EVIL, raw=EVIL, collected_at=datetime.now(UTC)))
-        session.add(OnuEvent(onu_id=1, kind="serial", before=EVIL, after=EVIL, happened_at=datetime.now(UTC)))
+        session.add(OnuEvent(onu_id=1, kind="replaced", before=EVIL, after=EVIL, happened_at=datetime.now(UTC)))
     person = english(built)
     for path in ("/onus/", "/onus/1", "/olts/1/onus"):
         answer = person.get(path)

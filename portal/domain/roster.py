@@ -1,0 +1,138 @@
+"""Which ONUs an OLT has: who is new, back or gone, who took whose place, who moved. Pure: facts in, decisions out.
+
+An ONU is told by its serial (GPON) or MAC address (EPON) where one is known, else by its index in the device's table.
+"""
+
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, field
+
+SUSPECT_TABLE = 10  # from so many known ONUs on, losing more than half at once needs a second walk that agrees
+
+
+@dataclass(slots=True)
+class Known:
+    """What is stored of one ONU of this OLT. `index` None: another one has taken its place."""
+
+    id: int
+    index: str | None
+    serial: str | None = None
+    present: bool = True
+
+
+@dataclass(frozen=True)
+class Presence:
+    """What a discovery means. `held`: it would take away too much at once, and waits for a walk that agrees."""
+
+    new: tuple[str, ...] = ()  # indexes
+    back: tuple[int, ...] = ()  # ids
+    gone: tuple[int, ...] = ()  # ids; where `held`, those that are missing and stay
+    held: bool = False
+
+
+def presence(
+    known: Mapping[str, Known], seen: Collection[str], *, complete: bool, suspected: bool,
+    mine: Collection[int] | None = None,
+) -> Presence:  # fmt: skip
+    """Compare the rows of a discovery with the ONUs known by index.
+
+    `mine`: ids of those that this discovery answers for, where the OLT has several (a table of GPON ONUs and one of
+    EPON ONUs); None: all.
+
+    Only a complete walk takes one away (quirk 2). One that lacks more than half of SUSPECT_TABLE or more present ONUs
+    is held unless the walk before it was held too (`suspected`).
+    """
+    listed = seen if isinstance(seen, set | frozenset | dict) else set(seen)
+    new = tuple(index for index in listed if index not in known)
+    back = tuple(onu.id for index, onu in known.items() if not onu.present and index in listed)
+    if not complete:
+        return Presence(new, back)
+    answered_for = [(index, onu) for index, onu in known.items() if onu.present and (mine is None or onu.id in mine)]
+    gone = tuple(onu.id for index, onu in answered_for if index not in listed)
+    present = len(answered_for)
+    held = present >= SUSPECT_TABLE and len(gone) * 2 > present and not suspected
+    return Presence(new, back, gone, held)
+
+
+@dataclass(frozen=True)
+class Move:
+    """One ONU that is somewhere else now. `absorbed`: a row without identity that stood at its new place meanwhile."""
+
+    id: int
+    index: str
+    absorbed: int | None = None
+
+
+@dataclass
+class Identities:
+    """What the serials of a table mean. No id stands in two of the lists."""
+
+    named: list[tuple[int, str]] = field(default_factory=list)  # (id, serial): the first serial of this ONU
+    replaced: list[tuple[int, str]] = field(default_factory=list)  # (id, the other's serial): it lost its place
+    moved: list[Move] = field(default_factory=list)
+    created: list[tuple[str, str]] = field(default_factory=list)  # (index, serial): a new ONU at a taken place
+    duplicates: list[tuple[int, str, str]] = field(default_factory=list)  # (id, serial, index where it stands too)
+
+
+def identities(
+    at: Mapping[str, Known], others: Mapping[str, Known], serials: Mapping[str, str], *, complete: bool
+) -> Identities:
+    """What it means that the device shows these serials at these indexes.
+
+    `at`: the ONUs of this OLT by index. `others`: by serial, ONUs that stand at no index of this OLT: those whose
+    place was taken, and those that are missing from another OLT. `serials`: index → serial as read now.
+
+    * The serial that is known there: nothing. None known yet: it is named, unless the serial is known elsewhere.
+    * Another one: the old ONU was *replaced* and loses its place; the new one is created, or moves in.
+    * Known elsewhere, and missing or no longer read there (another serial, a complete table without it): it *moved*.
+    * Known elsewhere and read there too: two rows of the device share it; each stays what its index says.
+    """
+    found = Identities()
+    by_serial = {onu.serial: onu for onu in at.values() if onu.serial is not None}
+    where = {onu.serial: index for index, onu in at.items() if onu.serial is not None}
+    # Serials that this table has placed already, with their place: the first row has it.
+    taken = {serial: index for index, serial in serials.items() if index in at and at[index].serial == serial}
+    for index, serial in serials.items():
+        here = at.get(index)
+        if here is None or here.serial == serial:
+            continue
+        mover = by_serial.get(serial) or others.get(serial)
+        place = taken.get(serial, where.get(serial))
+        free = serial not in taken and (
+            mover is None or not mover.present or place is None or _left(place, serial, serials, complete=complete)
+        )
+        if mover is not None and free:
+            _move_in(found, mover, here, index, serial)
+        elif here.serial is not None:
+            found.replaced.append((here.id, serial))
+            found.created.append((index, serial))
+        else:
+            found.named.append((here.id, serial))
+            if not free and place is not None:
+                found.duplicates.append((here.id, serial, place))
+        taken.setdefault(serial, index)
+    return _settled(found, at)
+
+
+def _left(place: str, serial: str, serials: Mapping[str, str], *, complete: bool) -> bool:
+    shown = serials.get(place)
+    return complete if shown is None else shown != serial
+
+
+def _move_in(found: Identities, mover: Known, here: Known, index: str, serial: str) -> None:
+    if here.serial is None:
+        found.moved.append(Move(mover.id, index, here.id))
+    else:
+        found.replaced.append((here.id, serial))
+        found.moved.append(Move(mover.id, index))
+
+
+def _settled(found: Identities, at: Mapping[str, Known]) -> Identities:
+    """Who lost its place and moved to another in the same table has only moved."""
+    movers = {move.id for move in found.moved}
+    found.replaced = [(onu_id, serial) for onu_id, serial in found.replaced if onu_id not in movers]
+    return found
+
+
+def by_index(onus: Iterable[Known]) -> dict[str, Known]:
+    """Those that have a place."""
+    return {onu.index: onu for onu in onus if onu.index is not None}

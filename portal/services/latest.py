@@ -1,0 +1,124 @@
+"""Latest readings and their history: what changed is written, in bulk. Works in the caller's transaction."""
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from operator import itemgetter
+from typing import Any
+
+from sqlalchemy import select
+from sqlalchemy.orm import Session
+
+from portal.domain.readings import NOT_LISTED, Reading
+from portal.models import OltRead, OnuData, OnuHistory
+from portal.services.bulk_rows import moment, update_rows, upsert_rows
+from portal.services.upsert import BATCH
+
+_DATA = ("onu_id", "metric", "number", "text", "raw", "reason", "kept", "collected_at", "execution_id")
+_HISTORY = ("onu_id", "metric", "collected_at", "mean", "minimum", "maximum", "samples", "span")
+_Stored = tuple[float | str | None, str, float | None]  # value, reason, kept
+_BY_KEY = itemgetter(0, 1)
+SPREAD = 4  # ids of an OLT's ONUs within so many times their number: then a range of ids is read, else each by its id
+
+
+@dataclass(frozen=True)
+class Column:
+    """The readings of one metric by ONU id. `complete`: of all ONUs in `present` that have any."""
+
+    metric: str
+    rows: Mapping[int, Reading]
+    complete: bool
+    dead_band: float | None = None  # None: no history
+    present: Iterable[int] = ()  # of these, what a complete table does not list has no reading any more
+
+
+@dataclass
+class _Writing:
+    """Rows for the tables."""
+
+    at: Any
+    execution_id: int
+    new: list[tuple[Any, ...]] = field(default_factory=list)
+    changed: list[tuple[Any, ...]] = field(default_factory=list)
+    history: list[tuple[Any, ...]] = field(default_factory=list)
+
+    def take(self, column: Column, stored: Mapping[int, _Stored]) -> None:
+        """What changed of one column."""
+        always = not column.complete
+        for onu_id, reading in column.rows.items():
+            before = stored.get(onu_id)
+            if before is None:
+                self._write(self.new, column, onu_id, reading, None)
+            elif always or reading.value != before[0] or reading.reason != before[1]:
+                self._write(self.changed, column, onu_id, reading, before)
+        if column.complete:
+            for onu_id in column.present:
+                before = stored.get(onu_id)
+                if before is not None and onu_id not in column.rows and before[1] != NOT_LISTED:
+                    self._write(self.changed, column, onu_id, Reading("", None, "", NOT_LISTED), before)
+
+    def _write(
+        self, rows: list[tuple[Any, ...]], column: Column, onu_id: int, reading: Reading, before: _Stored | None
+    ) -> None:
+        """A row; and a point of history where a number left its dead band."""
+        _, value, raw, reason, _ = reading
+        kept = before[2] if before is not None else None
+        number, text = (None, value) if isinstance(value, str) else (value, None)
+        if column.dead_band is not None and _beyond(number, kept, column.dead_band, first=before is None):
+            kept = number
+            self.history.append((onu_id, column.metric, self.at, number, number, number, 1, 0))
+        rows.append((onu_id, column.metric, number, text, raw, reason, kept, self.at, self.execution_id))
+
+
+def store(
+    session: Session, olt_id: int, execution_id: int, onu_ids: Collection[int], columns: Sequence[Column], at: datetime
+) -> int:
+    """Write what changed of these columns; returns how many values that were. `at`: when they were read.
+
+    `onu_ids`: all ONUs of the OLT. A reading that says what the stored one says is not written again: that its metric
+    was read of all ONUs stands once for the OLT. Of a column that is not complete each reading is written, since only
+    itself says when it was.
+    """
+    stored = _stored(session, onu_ids, [column.metric for column in columns])
+    writing = _Writing(moment(session, at), execution_id)
+    for column in columns:
+        writing.take(column, stored[column.metric])
+    # In the order of the key: fewer pages are touched, and no two writers get in each other's way.
+    writing.new.sort(key=_BY_KEY)
+    writing.changed.sort(key=_BY_KEY)
+    upsert_rows(session, OnuData, _DATA, writing.new, _DATA[:2], _DATA[2:])
+    update_rows(session, OnuData, _DATA, writing.changed, _DATA[:2], _DATA[2:])
+    upsert_rows(session, OnuHistory, _HISTORY, writing.history, _HISTORY[:3], ())
+    whole = [(olt_id, column.metric, writing.at, execution_id) for column in columns if column.complete]
+    upsert_rows(
+        session, OltRead, ("olt_id", "metric", "read_at", "execution_id"), whole, ("olt_id", "metric"),
+        ("read_at", "execution_id"),
+    )  # fmt: skip
+    return len(writing.new) + len(writing.changed)
+
+
+def _stored(session: Session, onu_ids: Collection[int], metrics: Sequence[str]) -> dict[str, dict[int, _Stored]]:
+    """Metric → ONU id → what its row says. ONUs of other OLTs may be among them."""
+    found: dict[str, dict[int, _Stored]] = {metric: {} for metric in metrics}
+    if not onu_ids:
+        return found
+    query = select(OnuData.metric, OnuData.onu_id, OnuData.number, OnuData.text, OnuData.reason, OnuData.kept)
+    query = query.where(OnuData.metric.in_(metrics))
+    low, high = min(onu_ids), max(onu_ids)
+    if high - low <= SPREAD * len(onu_ids):
+        parts = [query.where(OnuData.onu_id.between(low, high))]
+    else:
+        listed = sorted(onu_ids)
+        parts = [
+            query.where(OnuData.onu_id.in_(listed[start : start + BATCH])) for start in range(0, len(listed), BATCH)
+        ]
+    for part in parts:
+        for metric, onu_id, number, text, reason, kept in session.connection().execute(part).fetchall():
+            found[metric][onu_id] = (text if number is None else number, reason, kept)
+    return found
+
+
+def _beyond(number: float | None, kept: float | None, band: float, *, first: bool) -> bool:
+    if number is None or kept is None:
+        return (number is None) is not (kept is None) or (first and number is not None)
+    return abs(number - kept) >= band
