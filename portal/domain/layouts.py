@@ -29,7 +29,8 @@ class Position:
         return place if self.onu is None else f"{place}:{self.onu}"
 
 
-class Interface(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Interface:
     """A row of the interface table: its ifIndex as text, its name, and the position that the name says (or None)."""
 
     index: str
