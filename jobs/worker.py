@@ -1,6 +1,7 @@
 """The poller: an RQ worker that claims an OLT with its composite, forks a horse for it, and gives the OLT back."""
 
 import ctypes
+import gc
 import logging
 import os
 import random
@@ -31,6 +32,7 @@ BELL_SECONDS = 2
 QUARANTINE_PAUSE = 0.5
 SEEN_SECONDS = 5.0  # between two signs of life in Redis
 WATCH_SECONDS = 5.0  # between two looks at a working horse
+GARBAGE_EVERY = 200_000  # new objects in a horse; each look costs as much as decoding thousands of values
 STUCK_SECONDS = 60.0  # a horse that lives so long without its lease hangs: it is killed
 FIRST_PAUSE, LONGEST_PAUSE = 0.5, 30.0  # seconds before the next claim when horses cannot start
 STOP_HORSE = signal.SIGUSR1
@@ -250,6 +252,9 @@ class PollerWorker(QuietWorker):
         signal.signal(signal.SIGINT, signal.SIG_IGN)  # the poller sees to an orderly end
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
         random.seed()
+        # What the parent made is here to stay; what a horse makes it keeps until it ends, but for errors' cycles.
+        gc.freeze()
+        gc.set_threshold(GARBAGE_EVERY, 20, 20)
         claims.held.set(self.claimed)
         code = 1
         try:

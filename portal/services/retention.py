@@ -8,6 +8,7 @@ from sqlalchemy import ColumnElement, delete, select
 from portal.domain.statuses import ExecutionStatus
 from portal.extensions import Base, transaction
 from portal.models import CoordinatorLog, Execution, OnuEvent, PollerStats, Probe, Trial
+from portal.services import history
 
 BATCH = 500
 LOG_DAYS = 7
@@ -18,7 +19,10 @@ TRIAL_DAYS = 1
 
 
 def clean_up(now: datetime, days: int, failed_days: int) -> int:
-    """Delete everything past its time; returns how many rows. Steps and attempts go with their execution."""
+    """Delete everything past its time, and thin the history; returns how many rows went.
+
+    Steps and attempts go with their execution.
+    """
     ok = (ExecutionStatus.SUCCESS, ExecutionStatus.INTERRUPTED)
     return sum((
         _drop(Execution, Execution.status.in_(ok) & (Execution.finished_at < now - timedelta(days=days))),
@@ -29,6 +33,7 @@ def clean_up(now: datetime, days: int, failed_days: int) -> int:
         _drop(OnuEvent, OnuEvent.happened_at < now - timedelta(days=EVENT_DAYS)),
         _drop(Probe, Probe.created_at < now - timedelta(days=PROBE_DAYS)),
         _drop(Trial, Trial.created_at < now - timedelta(days=TRIAL_DAYS)),
+        history.thin(now),
     ))  # fmt: skip
 
 

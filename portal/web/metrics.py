@@ -20,6 +20,8 @@ class Metric(NamedTuple):
     digits: int = 0
 
 
+EPON = "epon_"  # an EPON table beside the GPON one: the same reading of other ONUs
+
 METRICS: dict[str, Metric] = {
     "onu_rx_power": Metric(_l("Received by the ONU"), "dBm", 1),
     "onu_olt_rx_power": Metric(_l("Received by the OLT"), "dBm", 1),
@@ -73,6 +75,75 @@ METRICS: dict[str, Metric] = {
     "sys_name": Metric(_l("Name of the device")),
     "sys_location": Metric(_l("Place of the device")),
     "sys_up_time": Metric(_l("Up for"), "s"),
+    "onu_slot": Metric(_l("Slot of the ONU")),
+    "onu_pon": Metric(_l("PON port of the ONU")),
+    "onu_id": Metric(_l("Number of the ONU")),
+    "onu_active_flag": Metric(_l("Active")),
+    "onu_alarms": Metric(_l("Alarms")),
+    "onu_auth_mode": Metric(_l("Way of authentication")),
+    "onu_boot_version": Metric(_l("Version of the boot loader")),
+    "onu_connected_time": Metric(_l("Connected for"), "s"),
+    "onu_count": Metric(_l("ONUs of the OLT")),
+    "onu_cpu": Metric(_l("Processor"), "%"),
+    "onu_equipment_id": Metric(_l("Equipment identifier")),
+    "onu_eth_port_count": Metric(_l("Ethernet ports")),
+    "onu_firmware_active": Metric(_l("Firmware in use")),
+    "onu_firmware_standby": Metric(_l("Firmware in reserve")),
+    "onu_index_link": Metric(_l("Index in another table")),
+    "onu_last_dying_gasp": Metric(_l("Last power failure")),
+    "onu_loid": Metric(_l("Logical identifier (LOID)")),
+    "onu_o_state": Metric(_l("Activation state (O1 to O7)")),
+    "onu_omcc_state": Metric(_l("Management channel (OMCC)")),
+    "onu_online_flag": Metric(_l("Online")),
+    "onu_online_seconds": Metric(_l("Online for"), "s"),
+    "onu_row_status": Metric(_l("State of the row")),
+    "onu_state_if": Metric(_l("State of the interface")),
+    "onu_traffic_down": Metric(_l("Traffic to the ONU"), "octets"),
+    "onu_traffic_up": Metric(_l("Traffic from the ONU"), "octets"),
+    "onu_unauth_loid": Metric(_l("LOID of an ONU that is not provisioned")),
+    "onu_unauth_model": Metric(_l("Model of an ONU that is not provisioned")),
+    "onu_unauth_pon": Metric(_l("PON port of an ONU that is not provisioned")),
+    "onu_unauth_serial": Metric(_l("Serial number of an ONU that is not provisioned")),
+    "onu_unauth_slot": Metric(_l("Slot of an ONU that is not provisioned")),
+    "onu_unauth_time": Metric(_l("When an ONU that is not provisioned was found")),
+    "onu_unauth_type": Metric(_l("Type of an ONU that is not provisioned")),
+    "card_cpu": Metric(_l("Processor of the card"), "%"),
+    "card_memory": Metric(_l("Memory of the card"), "%"),
+    "card_name": Metric(_l("Name of the card")),
+    "card_port_count": Metric(_l("Ports of the card")),
+    "card_serial": Metric(_l("Serial number of the card")),
+    "card_state": Metric(_l("State of the card")),
+    "card_temperature": Metric(_l("Temperature of the card"), "°C", 1),
+    "card_type": Metric(_l("Type of the card")),
+    "mgmt_card_cpu": Metric(_l("Processor of the control card"), "%"),
+    "mgmt_card_memory": Metric(_l("Memory of the control card"), "%"),
+    "if_counter_discontinuity": Metric(_l("Counters began anew"), "s"),
+    "if_in_octets": Metric(_l("Octets received by the port")),
+    "if_last_change": Metric(_l("Last change of the port's state"), "s"),
+    "if_out_octets": Metric(_l("Octets sent by the port")),
+    "if_type": Metric(_l("Type of the port")),
+    "interface_admin_state": Metric(_l("Administrative state of the interface")),
+    "interface_rx_level": Metric(_l("Received by the interface"), "dBm", 1),
+    "interface_state": Metric(_l("State of the interface")),
+    "interface_tx_level": Metric(_l("Sent by the interface"), "dBm", 1),
+    "pon_port_farthest": Metric(_l("Farthest ONU of the port"), "km"),
+    "pon_port_laser": Metric(_l("Laser of the port")),
+    "pon_port_onu_illegal_count": Metric(_l("ONUs of the port that are not provisioned")),
+    "pon_port_onu_inactive_count": Metric(_l("ONUs of the port that are offline")),
+    "pon_port_onu_online_count": Metric(_l("ONUs of the port that are online")),
+    "pon_port_rx_power": Metric(_l("Received by the port"), "dBm", 1),
+    "pon_port_rx_power_sfp": Metric(_l("Received by the port's module"), "dBm", 1),
+    "pon_port_sfp_class": Metric(_l("Class of the port's module")),
+    "pon_port_sfp_model": Metric(_l("Model of the port's module")),
+    "pon_port_sfp_serial": Metric(_l("Serial number of the port's module")),
+    "pon_port_sfp_state": Metric(_l("State of the port's module")),
+    "pon_port_sfp_vendor": Metric(_l("Maker of the port's module")),
+    "pon_port_tx_power_sfp": Metric(_l("Sent by the port's module"), "dBm", 1),
+    "pon_port_wavelength": Metric(_l("Wavelength of the port"), "nm"),
+    "sys_contact": Metric(_l("Contact")),
+    "system_cpu": Metric(_l("Processor of the OLT"), "%"),
+    "system_temperature": Metric(_l("Temperature of the OLT"), "°C", 1),
+    "system_version": Metric(_l("Software of the OLT")),
 }
 
 EVENTS: dict[OnuEventKind, LazyString] = {
@@ -109,13 +180,16 @@ def reason(text: str) -> LazyString | str:
 
 def metric(name: str) -> Metric:
     """The metric's face; one that is not known is called by its key."""
-    return METRICS.get(name) or Metric(name)
+    return METRICS.get(name) or METRICS.get(name.removeprefix(EPON)) or Metric(name)
 
 
 def meaning(key: str) -> str:
     """What a catalogue key such as huawei.onu_rx_power stands for, in the reader's language; "" without a word."""
-    known = METRICS.get(key.rpartition(".")[2])
-    return str(known.label) if known else ""
+    name = key.rpartition(".")[2]
+    known = METRICS.get(name.removeprefix(EPON))
+    if known is None:
+        return ""
+    return f"{known.label} (EPON)" if name.startswith(EPON) else str(known.label)
 
 
 def event_word(text: str) -> LazyString | str:
