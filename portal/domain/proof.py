@@ -7,6 +7,9 @@ from enum import StrEnum
 from portal.domain import oid_text
 from portal.domain.formulas import IndexFormula, Interface, Part, Position
 
+__all__ = ["Agreement", "Choice", "Interface", "Part", "Position", "Proof", "Verdict", "choose", "judge", "prove",
+           "read_interfaces", "table"]  # fmt: skip
+
 
 class Agreement(StrEnum):
     """What the interface table says of a decoded position."""
