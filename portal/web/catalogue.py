@@ -33,6 +33,10 @@ bp = Blueprint("catalogue", __name__, url_prefix="/catalogue")
 Page = str | BaseResponse | tuple[str, int]
 
 SHAPES: dict[str, LazyString] = {"onu": _l("ONU"), "port": _l("Port"), "scalar": _l("Scalar")}
+TYPES: dict[str, LazyString] = {
+    "number": _l("Number"), "text": _l("Text"), "serial": _l("GPON serial"), "mac": _l("MAC address"),
+    "state": _l("State"), "time": _l("Date and time"),
+}  # fmt: skip
 CONFIDENCE: dict[str, Face] = {
     "high": Face(_l("High"), "quiet", "circle-check"),
     "medium": Face(_l("Medium"), "muted", "circle-dashed"),
@@ -125,6 +129,7 @@ def oid(oid_id: int) -> Response:
         differs=differs,
         face=CONFIDENCE.get(row.confidence, CONFIDENCE["medium"]),
         shapes=SHAPES,
+        types=TYPES,
         candidates=oids.candidates(row),
         **preview_of(lambda: explaining.recipe_of(row, _formulas(row)), row.brand_id),
     )

@@ -46,10 +46,10 @@ def number(value: float | None, digits: int = 0) -> str:
 
 
 def exact(value: float | None) -> str:
-    """A number with as many decimals as it has, at most four: −22,88; 1 240."""
+    """A number with as many decimals as it has, at most eight: −22,88; 0,002; 1 240."""
     if value is None:
         return MISSING
-    decimals = f"{value:.4f}".rstrip("0").partition(".")[2]
+    decimals = f"{value:.8f}".rstrip("0").partition(".")[2]
     return number(value, len(decimals))
 
 

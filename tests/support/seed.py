@@ -258,6 +258,7 @@ class Seeder:
             description=f"CLI-{olt.id:03d}{n:04d} Pérez <Ñandú>",
             model="HG8546M",
             presence=Presence.ENABLED if n % 29 else Presence.DISABLED,
+            presence_since=self.ago(30 * 86400),
             state=1 if online else 2,
             state_label="online" if online else "offline",
             online=online,

@@ -242,12 +242,11 @@ def test_a_formula_is_edited_with_its_preview_and_set_back(built: Flask) -> None
     person = english(built, "admin")
     path = f"/catalogue/formulas/{ident(built, IndexFormula, 'huawei_gpon')}"
     form = form_values(person.get(f"{path}/edit"))
-    assert '"shift": 13' in form["definition"]
-    changed = form | {"definition": form["definition"].replace('"shift": 13', '"shift": 14')}
+    changed = form | {"definition": form["definition"].replace('"shift": 13,', '"offset": 1, "shift": 13,')}
     answer = person.client.get(f"{path}/edit", query_string=changed | {"index": f"{PORT}.7"},
                                headers={"HX-Request": "true", "HX-Target": "preview"})  # fmt: skip
     assert answer.status_code == 200
-    assert "0/1/1:7" not in text_of(answer)
+    assert "0/2/1:7" in text_of(answer)
     assert person.post(f"{path}/edit", **form | {"definition": "{"}).status_code == 422
     assert path_of(person.post(f"{path}/edit", **changed).location) == path
     assert "Changed here" in text_of(person.get(path))
