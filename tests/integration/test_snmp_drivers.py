@@ -14,9 +14,11 @@ from dataclasses import replace
 from datetime import UTC, datetime
 
 import pytest
+from flask import Flask
 
-from jobs import poller
+from jobs import drivers, poller
 from jobs.drivers import DRIVERS
+from jobs.snmp.easysnmp_driver import EasySnmpSession
 from jobs.snmp.errors import (
     SnmpAuthError,
     SnmpBadOid,
@@ -573,6 +575,30 @@ def test_a_column_that_ends_with_the_mib_is_complete_and_an_absent_one_not_suppo
         (absent,) = walked(session, "1.3.6.1.2.1.55").columns
     assert end.complete and len(end.rows) == 1024
     assert not absent.complete and not absent.supported and absent.error_kind is ErrorKind.NO_SUCH_OBJECT
+
+
+@pytest.mark.parametrize(("name", "kind"), [("easysnmp", EasySnmpSession), ("gufo", GufoSession)])
+def test_the_setting_chooses_the_driver_in_the_threads_of_a_run_too(huge, name, kind):
+    opened: list[SnmpSession] = []
+
+    def more() -> SnmpSession:
+        opened.append(drivers.open_session(target(huge)))
+        return opened[-1]
+
+    application = Flask("settings")
+    application.config["SNMP_DRIVER"] = name
+    with application.app_context(), closing(more()) as session:
+        result = get_many(
+            session, instances(SERIAL, 1024), max_varbinds=5, max_inflight=3, open_more=more, **limits()
+        )  # fmt: skip
+    assert len(result.values) == 1024 and len(opened) == 3
+    assert {type(session) for session in opened} == {kind}
+
+
+def test_what_gufo_cannot_do_at_all_is_easysnmps(versatile):
+    for place in (target(versatile, version="1"), v3(versatile, "signed")):
+        with closing(DRIVERS["gufo"](place)) as session:
+            assert isinstance(session, EasySnmpSession)
 
 
 def test_names_from_a_tree_that_nobody_asked_for_are_a_fault_and_no_end(open_session, versatile):
