@@ -10,7 +10,7 @@ from flask_login import current_user
 from werkzeug.wrappers import Response as BaseResponse
 
 from portal.domain.catalogue_data import BrandData, parse
-from portal.domain.formulas import Interface
+from portal.domain.formulas import IndexFormula, Interface
 from portal.domain.proof import Agreement
 from portal.domain.statuses import Role
 from portal.extensions import db
@@ -135,7 +135,7 @@ def oid(oid_id: int) -> Response:
     )
 
 
-def _formulas(row: Oid) -> tuple[explaining.IndexFormula, ...]:
+def _formulas(row: Oid) -> tuple[IndexFormula, ...]:
     return tuple(index_families.build(formula) for formula in oids.candidates(row))
 
 

@@ -193,6 +193,13 @@ class FormulaForm(ErrorForm):
 
 
 def as_text(definition: Mapping[str, Any]) -> str:
-    """A definition as people edit it: one key a line, its parts on that line."""
-    lines = [f"  {json.dumps(key)}: {json.dumps(value, ensure_ascii=False)}" for key, value in definition.items()]
-    return "{\n" + ",\n".join(lines) + "\n}"
+    """A definition as people edit it: a line for each key, and for each field of an index."""
+    return _lines(definition, "  ")
+
+
+def _lines(value: Any, indent: str) -> str:
+    deep = isinstance(value, Mapping) and (len(indent) == 2 or any(isinstance(one, Mapping) for one in value.values()))
+    if not deep:
+        return json.dumps(value, ensure_ascii=False)
+    lines = [f"{indent}{json.dumps(key)}: {_lines(one, indent + '  ')}" for key, one in value.items()]
+    return "{\n" + ",\n".join(lines) + f"\n{indent[2:]}}}"

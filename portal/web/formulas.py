@@ -9,6 +9,7 @@ from flask_login import current_user
 from werkzeug.wrappers import Response as BaseResponse
 
 from portal.domain import catalogue_fields
+from portal.domain.formulas import IndexFormula as Formula
 from portal.domain.readings import ValueSpec
 from portal.domain.statuses import Role
 from portal.models import Brand, IndexFormula, StateMap
@@ -62,7 +63,7 @@ def _formula(formula_id: int) -> tuple[IndexFormula, Brand]:
     return found
 
 
-def _recipe(formula: explaining.IndexFormula) -> Recipe:
+def _recipe(formula: Formula) -> Recipe:
     """A formula tried alone: its index is taken for an interface's."""
     return Recipe("1.3", ValueSpec(), (formula,), by_ifindex=True)
 

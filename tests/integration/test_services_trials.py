@@ -89,7 +89,7 @@ def test_the_olt_is_held_while_it_is_read_and_free_afterwards(
     session: Session, answers: Answers, redis: Redis, now: datetime
 ) -> None:
     olt = make_olt()
-    seen: list[bytes | None] = []
+    seen: list[bytes | str | None] = []
     answers(huawei(on_request=lambda _request: seen.append(redis.hget(f"lock:snmp:host:{olt.id}", "owner"))))
     trial_id = trials.of_node(make_node(olt).id, "rosa", now)
     run(session, trial_id)

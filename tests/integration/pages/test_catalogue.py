@@ -71,7 +71,7 @@ def preview(person: Visitor, path: str) -> str:
     assert part.status_code == 200
     root = soup(part).find(True)
     assert root is not None
-    assert root.get("id") == "preview"  # type: ignore[union-attr]
+    assert root.get("id") == "preview"
     return text_of(part)
 
 
