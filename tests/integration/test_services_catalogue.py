@@ -6,9 +6,11 @@ from datetime import datetime
 from sqlalchemy import select
 from sqlalchemy.orm import Session
 
+from portal.domain.catalogue_data import Access, Confidence
 from portal.domain.readings import ValueType
+from portal.domain.statuses import NodeKind
 from portal.models import AuditLog, IndexFormula, Oid, Olt, OltModel, StateMap
-from portal.services import catalogue
+from portal.services import catalogue, work
 from tests.support.builders import CATALOGUE, GENERIC, HUAWEI, ZTE, make_catalogue, make_node, make_olt, make_zte
 
 NO_OIDS = replace(HUAWEI, oids=(), formulas=(), state_maps=(), models=())
@@ -112,6 +114,40 @@ def test_an_unknown_dotted_oid_is_read_as_text() -> None:
     column = catalogue.reading_spec(None, "1.3.6.1.4.1.99999.1", "odd")
     scalar = catalogue.reading_spec(None, "1.3.6.1.4.1.99999.2.0", "odd")
     assert (column.metric, column.value.type, column.scalar, scalar.scalar) == ("odd", ValueType.TEXT, False, True)
+
+
+def test_what_a_file_says_of_reading_reaches_the_spec_and_survives_an_edit(session: Session, now: datetime) -> None:
+    make_catalogue()
+    rows = tuple(
+        replace(row, by_name=True, dead_band=0.3, access=Access.WALK, kind=NodeKind.WALK, metric="onu_light",
+                zero_unsupported=True, confidence=Confidence.HIGH)
+        if row.name == "onu_rx_power" else row
+        for row in HUAWEI.oids
+    )  # fmt: skip
+    changed = replace(HUAWEI, oids=rows)
+    catalogue.sync([changed, ZTE, GENERIC], now)
+    huawei = make_olt()
+    row = resolve(session, huawei, "huawei.onu_rx_power")
+    assert row is not None
+    spec = catalogue.reading_spec(row, "huawei.onu_rx_power", row.name)
+    assert (spec.by_name, spec.dead_band, spec.access, spec.metric, spec.zero_unsupported, row.confidence) == (
+        True, 0.3, "walk", "onu_light", True, "high",
+    )  # fmt: skip
+    row.dead_band, row.edited = 1.5, True
+    session.commit()
+    catalogue.sync([HUAWEI, ZTE, GENERIC], now)
+    session.expire_all()
+    assert (oid(session, "onu_rx_power").dead_band, oid(session, "onu_rx_power").by_name) == (1.5, True)
+
+
+def test_quirk_07_a_model_whose_getbulk_lies_is_walked_row_by_row(session: Session, now: datetime) -> None:
+    make_catalogue()
+    huawei = make_olt()
+    assert work.target_of(huawei, huawei.credential).max_repetitions == huawei.max_repetitions > 1
+    models = tuple(replace(model, bulk=model.key != "MA5800") for model in HUAWEI.models)
+    catalogue.sync([replace(HUAWEI, models=models), ZTE, GENERIC], now)
+    session.expire_all()
+    assert work.target_of(huawei, huawei.credential).max_repetitions == 1
 
 
 def test_the_shipped_files_load_and_sync(session: Session, now: datetime) -> None:
