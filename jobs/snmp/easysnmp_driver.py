@@ -10,12 +10,15 @@ Found in its source and by trying, each of them guarded below:
 * the first request of an SNMPv3 session is preceded by the engine discovery: up to three exchanges, not one;
 * octets come as latin-1 text; in GETNEXT and GETBULK they are cut at 4,096 octets;
 * Opaque floats arrive without value or type (`SnmpType.UNKNOWN`, empty octets);
+* it writes a debug message for each value and each OID, whether anybody listens or not: half of the cost of a value;
+* the form of names is a setting of the whole process, changed and put back in each call: it is set for good here;
 * its variables cost a third of a value; the C code makes them by the name `easysnmp.SNMPVariable`, see `_Variable`;
 * a wrongly signed SNMPv3 answer is counted, complained of on stderr, and handed over all the same (Net-SNMP 5.9.3);
 * SNMPv3 engines are remembered for the whole process: one that starts over with lower boots is silent, see `_forget`.
 """
 
 import ctypes
+import logging
 import threading
 from collections.abc import Callable, Sequence
 from typing import ClassVar
@@ -106,6 +109,8 @@ _NOT_SENT = frozenset({-3, -6, -12})
 _RESTARTED = frozenset({-32, -36, -48, -49})  # unknown engine, not in time window: as a report, and as our own finding
 _WRONG_DIGESTS = 7  # STAT_USMSTATSWRONGDIGESTS of Net-SNMP's snmp_api.h
 _LIBRARY = ctypes.CDLL(interface.__file__)
+# NETSNMP_DS_LIBRARY_ID, NETSNMP_DS_LIB_OID_OUTPUT_FORMAT, NETSNMP_OID_OUTPUT_NUMERIC (default_store.h, mib.h)
+_LIBRARY.netsnmp_ds_set_int(0, 4, 4)
 _GET, _GET_NEXT = -1, 0  # in the place of a number of rows
 MAX_COLUMNS = 50  # in one GETBULK; names alone would fill a frame with more
 _OPENING = threading.Lock()  # Net-SNMP reads its configuration at the first opening, for the whole process
@@ -137,6 +142,8 @@ class _Variables(list[_Variable]):
         return self
 
 
+# A builtin in the place of the method: no frame of Python is made, so no other thread gets its turn amid an answer.
+logging.getLogger("easysnmp.interface").debug = bool  # type: ignore[method-assign, assignment]
 easysnmp.SNMPVariable = _Variable  # looked up by the C code in the package, for each value of a GETBULK
 
 
