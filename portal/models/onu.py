@@ -1,6 +1,7 @@
 """What is known of PON ports and ONUs: identity, latest readings, history, events."""
 
 from datetime import datetime
+from typing import Any
 
 from sqlalchemy import BigInteger, ForeignKey, Index, String, UniqueConstraint
 from sqlalchemy.orm import Mapped, mapped_column, relationship
@@ -34,6 +35,10 @@ class PonPort(Base):
     olt: Mapped[Olt] = relationship()
 
 
+def _first_seen(context: Any) -> Any:
+    return context.get_current_parameters()["first_seen"]
+
+
 class Onu(Base):
     """A customer terminal: one row for one serial where that is known, else for one index of the device's table.
 
@@ -64,7 +69,7 @@ class Onu(Base):
     description: Mapped[str] = mapped_column(String(255), default="")
     model: Mapped[str] = mapped_column(String(80), default="")
     presence: Mapped[Presence] = mapped_column(Word(Presence, 10), default=Presence.ENABLED)
-    presence_since: Mapped[datetime] = mapped_column(UTCDateTime)
+    presence_since: Mapped[datetime] = mapped_column(UTCDateTime, default=_first_seen)
     state: Mapped[int | None]
     state_label: Mapped[str] = mapped_column(String(40), default="")
     online: Mapped[bool | None]

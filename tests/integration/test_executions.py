@@ -323,8 +323,8 @@ def between_reading_and_taking(monkeypatch: pytest.MonkeyPatch, happens: Callabl
     """`happens` in the moment after the work has been put together and before it is taken."""
     compose = work.compose
 
-    def and_then(session: Session, execution: Execution, token: int) -> CompositeWork:
-        composed = compose(session, execution, token)
+    def and_then(session: Session, execution: Execution, token: int, now: datetime) -> CompositeWork:
+        composed = compose(session, execution, token, now)
         session.rollback()
         happens()
         return composed
