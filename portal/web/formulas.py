@@ -15,7 +15,7 @@ from portal.domain.statuses import Role
 from portal.models import Brand, IndexFormula, StateMap
 from portal.queries import oids
 from portal.services import catalogue_parts as service
-from portal.services import catalogue_shipped, explaining, index_families
+from portal.services import catalogue_shipped, index_families
 from portal.services.errors import Invalid
 from portal.services.explaining import Recipe
 from portal.web import args, live
