@@ -6,6 +6,7 @@ this process, of the session's threads and of the database server; of the agent 
 """
 
 import argparse
+import gc
 import json
 import logging
 import os
@@ -27,6 +28,7 @@ from app import create_app
 from bench import common
 from config import load_settings
 from jobs import drivers, poller
+from jobs.worker import GARBAGE_EVERY
 from portal.domain.composite import CompositeResult, CompositeWork
 from portal.domain.statuses import StepStatus
 from portal.extensions import db
@@ -134,6 +136,9 @@ def composite(key: str, server: Server, now: datetime) -> Cost:
     work = executions.start(execution_id, 1, "bench", now, now + LEASE)
     if work is None:
         raise SystemExit("the composite was not started")
+    gc.collect()  # as in a horse, which is forked anew for each composite
+    gc.freeze()
+    gc.set_threshold(GARBAGE_EVERY, 20, 20)
     before, wall, cpu = server.cpu(), time.monotonic(), time.process_time()
     result = poller.run(work, drivers.open_session, lambda: None, _now, time.monotonic)
     wall, reading = time.monotonic() - wall, time.process_time() - cpu
@@ -158,19 +163,12 @@ def _check(work: CompositeWork, result: CompositeResult) -> None:
 @contextmanager
 def all_different() -> Iterator[None]:
     """What is stored looks other than what is read, at no cost to the database: each value has changed."""
-    real = latest._stored
-
-    def other(*given: Any) -> Any:
-        return {
-            metric: {onu_id: (value, "other", kept) for onu_id, (value, _, kept) in rows.items()}
-            for metric, rows in real(*given).items()
-        }
-
-    latest._stored = other
+    real = latest._SELECT
+    latest._SELECT = real.replace(" reason,", " 'other',")
     try:
         yield
     finally:
-        latest._stored = real
+        latest._SELECT = real
 
 
 def measured(server: Server, runs: int) -> dict[str, list[Cost]]:

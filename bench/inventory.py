@@ -139,7 +139,9 @@ def size(folder: Path) -> int:
     """Octets of the database."""
     if db.engine.dialect.name == "postgresql":
         return db.session.scalar(text("SELECT pg_database_size(current_database())")) or 0
-    db.session.execute(text("PRAGMA wal_checkpoint(TRUNCATE)"))
+    db.session.remove()
+    with db.engine.connect().execution_options(isolation_level="AUTOCOMMIT") as connection:
+        connection.execute(text("PRAGMA wal_checkpoint(TRUNCATE)"))
     return (folder / "bench.db").stat().st_size
 
 

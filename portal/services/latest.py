@@ -3,21 +3,19 @@
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from operator import itemgetter
 from typing import Any
 
-from sqlalchemy import select
 from sqlalchemy.orm import Session
 
 from portal.domain.readings import NOT_LISTED, Reading
 from portal.models import OltRead, OnuData, OnuHistory
-from portal.services.bulk_rows import moment, update_rows, upsert_rows
+from portal.services.bulk_rows import fetch_rows, moment, replace_rows, upsert_rows
 from portal.services.upsert import BATCH
 
 _DATA = ("onu_id", "metric", "number", "text", "raw", "reason", "kept", "collected_at", "execution_id")
 _HISTORY = ("onu_id", "metric", "collected_at", "mean", "minimum", "maximum", "samples", "span")
 _Stored = tuple[float | str | None, str, float | None]  # value, reason, kept
-_BY_KEY = itemgetter(0, 1)
+_SELECT = "SELECT metric, onu_id, number, text, reason, kept FROM onu_data WHERE metric IN ({}) AND "
 SPREAD = 4  # ids of an OLT's ONUs within so many times their number: then a range of ids is read, else each by its id
 
 
@@ -84,10 +82,10 @@ def store(
     for column in columns:
         writing.take(column, stored[column.metric])
     # In the order of the key: fewer pages are touched, and no two writers get in each other's way.
-    writing.new.sort(key=_BY_KEY)
-    writing.changed.sort(key=_BY_KEY)
+    writing.new.sort()
+    writing.changed.sort()
     upsert_rows(session, OnuData, _DATA, writing.new, _DATA[:2], _DATA[2:])
-    update_rows(session, OnuData, _DATA, writing.changed, _DATA[:2], _DATA[2:])
+    replace_rows(session, OnuData, _DATA, writing.changed, _DATA[:2], _DATA[2:])
     upsert_rows(session, OnuHistory, _HISTORY, writing.history, _HISTORY[:3], ())
     whole = [(olt_id, column.metric, writing.at, execution_id) for column in columns if column.complete]
     upsert_rows(
@@ -102,19 +100,17 @@ def _stored(session: Session, onu_ids: Collection[int], metrics: Sequence[str]) 
     found: dict[str, dict[int, _Stored]] = {metric: {} for metric in metrics}
     if not onu_ids:
         return found
-    query = select(OnuData.metric, OnuData.onu_id, OnuData.number, OnuData.text, OnuData.reason, OnuData.kept)
-    query = query.where(OnuData.metric.in_(metrics))
+    select = _SELECT.format(", ".join("?" * len(metrics)))
     low, high = min(onu_ids), max(onu_ids)
     if high - low <= SPREAD * len(onu_ids):
-        parts = [query.where(OnuData.onu_id.between(low, high))]
+        rows = fetch_rows(session, f"{select} onu_id BETWEEN ? AND ?", (*metrics, low, high))
     else:
-        listed = sorted(onu_ids)
-        parts = [
-            query.where(OnuData.onu_id.in_(listed[start : start + BATCH])) for start in range(0, len(listed), BATCH)
-        ]
-    for part in parts:
-        for metric, onu_id, number, text, reason, kept in session.connection().execute(part).fetchall():
-            found[metric][onu_id] = (text if number is None else number, reason, kept)
+        listed, rows = sorted(onu_ids), []
+        for start in range(0, len(listed), BATCH):
+            part = listed[start : start + BATCH]
+            rows += fetch_rows(session, f"{select} onu_id IN ({', '.join('?' * len(part))})", (*metrics, *part))
+    for metric, onu_id, number, text, reason, kept in rows:
+        found[metric][onu_id] = (text if number is None else number, reason, kept)
     return found
 
 

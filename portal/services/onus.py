@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import String, insert, select, type_coerce, update
+from sqlalchemy import insert, select, update
 from sqlalchemy.orm import Session
 
 from portal.domain import roster
@@ -13,14 +13,18 @@ from portal.domain.formulas import Position
 from portal.domain.statuses import EventType, NodeKind, OnuEventKind, Presence
 from portal.models import OltRead, Onu, OnuEvent, Workflow, WorkflowNode
 from portal.services import decisions
+from portal.services.bulk_rows import fetch_rows
 from portal.services.upsert import BATCH
 
 PRESENCE = "presence"  # the row of olt_reads that tells when a complete discovery last agreed with the ONUs
 Place = tuple[int | None, int | None, int | None, int | None]  # frame, slot, port, number
 NOWHERE: Place = (None, None, None, None)  # no formula and no name says where the index is
 _PLACE = ("frame", "slot", "port", "onu_number")
-_COLUMNS = (Onu.id, Onu.index_key, Onu.serial, type_coerce(Onu.presence, String), Onu.frame, Onu.slot, Onu.port, Onu.onu_number,
-            Onu.decoded, Onu.found_by, Onu.state, Onu.online, Onu.description, Onu.model)  # fmt: skip
+_SELECT = """
+SELECT id, index_key, serial, presence, frame, slot, port, onu_number, decoded, found_by, state, online, description,
+       model
+FROM onus WHERE olt_id = ?
+"""
 
 
 @dataclass(slots=True)
@@ -48,12 +52,13 @@ class Source:
 
 def load(session: Session, olt_id: int) -> dict[int, Row]:
     """All ONUs of the OLT by id, those without a place too."""
-    query = select(*_COLUMNS).where(Onu.olt_id == olt_id)
     there = Presence.ENABLED.value
     return {
-        onu_id: Row(onu_id, index, serial, presence == there, (frame, slot, port, number), *rest)
-        for onu_id, index, serial, presence, frame, slot, port, number, *rest in session.execute(query).fetchall()
-    }
+        onu_id: Row(onu_id, index, serial, presence == there, (frame, slot, port, number), bool(decoded), found_by,
+                    state, None if online is None else bool(online), description, model)
+        for onu_id, index, serial, presence, frame, slot, port, number, decoded, found_by, state, online, description,
+        model in fetch_rows(session, _SELECT, (olt_id,))
+    }  # fmt: skip
 
 
 def seen_since(session: Session, olt_id: int, since: datetime) -> set[int]:

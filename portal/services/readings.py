@@ -4,7 +4,6 @@ from collections.abc import Iterable, Mapping
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import update
 from sqlalchemy.orm import Session
 
 from portal.domain.composite import ColumnReadings, ReadingSpec, StepResult
@@ -15,6 +14,7 @@ from portal.domain.statuses import NodeKind, OnuEventKind
 from portal.extensions import after_commit
 from portal.models import Olt, Onu, PonPort
 from portal.services import index_families, latest, onus, table_sizes
+from portal.services.bulk_rows import change_rows, moment
 from portal.services.onu_identity import identify
 from portal.services.onus import Row, Source
 from portal.services.upsert import upsert
@@ -118,12 +118,12 @@ class Books:
             self.counts[name] += count
 
     def _values(self, session: Session, source: Source, columns: list[ColumnReadings], known: dict[int, Row]) -> None:
-        by_index = {row.index: row for row in known.values() if row.index is not None}
+        by_index = {row.index: row.id for row in known.values() if row.index is not None}
         by_place: dict[Any, Row] | None = None
         present = [row.id for row in known.values() if row.present]
         entries: dict[str, latest.Column] = {}
         for column in columns:
-            rows = {by_index[r.index].id: r for r in column.readings if r.index in by_index}
+            rows = {by_index[r.index]: r for r in column.readings if r.index in by_index}
             if len(rows) < len(column.readings) and column.spec.formula is not None:
                 by_place = by_place or {row.place[1:]: row for row in known.values() if row.present and row.decoded}
                 rows |= _by_place(column, by_index, by_place)
@@ -144,7 +144,7 @@ def _supported(column: ColumnReadings) -> ColumnReadings:
     return ColumnReadings(column.spec, readings, column.complete)
 
 
-def _by_place(column: ColumnReadings, by_index: Mapping[str, Row], by_place: Mapping[Any, Row]) -> dict[int, Reading]:
+def _by_place(column: ColumnReadings, by_index: Mapping[str, int], by_place: Mapping[Any, Row]) -> dict[int, Reading]:
     """Rows of a column that is keyed otherwise than the table of ONUs, such as by PON port and number."""
     formula, found = column.spec.formula, {}
     for reading in column.readings:
@@ -184,13 +184,13 @@ def _note(
         if not changed:
             continue
         if "online" in changed:
-            changed["last_state_change"] = source.at
+            changed["last_state_change"] = moment(session, source.at)
             if onu.online is not None:
                 events.append((onu_id, OnuEventKind.STATE, _lit(onu.online), _lit(changed["online"])))
         changes.append({"id": onu_id, **changed})
         _remember(onu, changed)
-    for same_columns in _grouped(changes):
-        session.execute(update(Onu), same_columns)
+    for columns, same_columns in _grouped(changes).items():
+        change_rows(session, Onu, columns, [tuple(row[name] for name in columns) for row in same_columns], ("id",))
     onus.record(session, source, events)
 
 
@@ -231,12 +231,12 @@ def _remember(onu: Row, changed: Mapping[str, Any]) -> None:
         onu.place = (changed["frame"], changed["slot"], changed["port"], changed["onu_number"])
 
 
-def _grouped(changes: list[dict[str, Any]]) -> Iterable[list[dict[str, Any]]]:
-    """Bulk UPDATE by primary key wants the same columns in each row."""
+def _grouped(changes: list[dict[str, Any]]) -> dict[tuple[str, ...], list[dict[str, Any]]]:
+    """Rows that change the same columns, by those."""
     groups: dict[tuple[str, ...], list[dict[str, Any]]] = {}
     for change in changes:
         groups.setdefault(tuple(sorted(change)), []).append(change)
-    return groups.values()
+    return groups
 
 
 def _lit(online: bool | None) -> str:
