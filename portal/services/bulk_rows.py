@@ -95,7 +95,7 @@ def fetch_rows(session: Session, statement: str, values: Sequence[Any]) -> list[
 
 
 def _name(model: type[Base]) -> str:
-    return str(model.__table__.name)
+    return str(model.__tablename__)
 
 
 def _on_conflict(key: Sequence[str], update: Sequence[str]) -> str:
