@@ -107,10 +107,11 @@ def asked(q: str) -> tuple[int, float]:
     best, rows = float("inf"), 0
     for _ in range(5):
         begin = time.perf_counter()
-        small = onus.scope_size(wanted) <= onus.SORT_LIMIT
-        if small:
-            onus.counts(wanted)
-        rows = len(onus.page(wanted, sorted_rows=small).rows)
+        found = onus.find(wanted)
+        small = bool(found and (found.found is not None or onus.scope_size(wanted) <= onus.SORT_LIMIT))
+        if found and small:
+            onus.counts(found)
+        rows = len(onus.page(found or wanted, sorted_rows=small).rows)
         best = min(best, time.perf_counter() - begin)
         db.session.rollback()
     return rows, round(best * 1000, 1)

@@ -6,6 +6,7 @@ from typing import Any
 from sqlalchemy import BigInteger, ForeignKey, Index, String, UniqueConstraint
 from sqlalchemy.orm import Mapped, mapped_column, relationship
 
+from portal.domain import searching
 from portal.domain.statuses import OnuEventKind, Presence
 from portal.extensions import Base
 from portal.models.olt import Olt
@@ -39,6 +40,11 @@ def _first_seen(context: Any) -> Any:
     return context.get_current_parameters()["first_seen"]
 
 
+def _search(context: Any) -> str:
+    given = context.get_current_parameters()
+    return searching.of_onu(given.get("description") or "", given.get("serial"))
+
+
 class Onu(Base):
     """A customer terminal: one row for one serial where that is known, else for one index of the device's table.
 
@@ -67,6 +73,7 @@ class Onu(Base):
     found_by: Mapped[int | None]
     serial: Mapped[str | None] = mapped_column(String(16))
     description: Mapped[str] = mapped_column(String(255), default="")
+    search: Mapped[str] = mapped_column(String(searching.LONGEST), default=_search)  # goes with description and serial
     model: Mapped[str] = mapped_column(String(80), default="")
     presence: Mapped[Presence] = mapped_column(Word(Presence, 10), default=Presence.ENABLED)
     presence_since: Mapped[datetime] = mapped_column(UTCDateTime, default=_first_seen)

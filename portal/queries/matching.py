@@ -2,6 +2,7 @@
 
 from sqlalchemy import ColumnElement, func
 
+from portal.domain.searching import folded
 from portal.queries.keyset import Key
 
 _ESCAPE = "\\"
@@ -20,3 +21,9 @@ def _literal(letter: str) -> str:
     if not letter.isascii():
         return "_"
     return _ESCAPE + letter if letter in ("%", "_", _ESCAPE) else letter
+
+
+def contains_folded(column: Key, wanted: str) -> ColumnElement[bool]:
+    """True where a column that holds folded text (portal.domain.searching) holds `wanted`, however it is written."""
+    pattern = "".join(_ESCAPE + letter if letter in ("%", "_", _ESCAPE) else letter for letter in folded(wanted))
+    return column.like(f"%{pattern}%", escape=_ESCAPE)

@@ -1,7 +1,7 @@
 """Reads ONUs for pages: search over all OLTs or one, and everything known of one ONU."""
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
@@ -11,21 +11,22 @@ from sqlalchemy.orm import aliased, contains_eager
 from portal.domain import serials
 from portal.domain.statuses import Presence
 from portal.extensions import db
-from portal.models import OltRead, Olt, Onu, OnuData, OnuEvent, OnuHistory
+from portal.models import Olt, OltRead, Onu, OnuData, OnuEvent, OnuHistory
 from portal.queries import keyset
-from portal.queries.matching import contains
+from portal.queries.matching import contains_folded
 
 RX, OLT_RX, DISTANCE = "onu_rx_power", "onu_olt_rx_power", "onu_distance"
 WEAK_BELOW_DBM = -25.0  # pages mark readings below in amber; G.984.2 class B+ receivers stop at -27
 PRESENCE = "presence"  # portal.services.onus writes it
+FOUND_LIMIT = 1_000  # above, a search is too wide to be sorted and counted while somebody types
 SORT_LIMIT = 100_000  # above this, sorting and counting by state would read too much for a page
 STATES = ("online", "offline", "unread", "weak", "gone")
 _SORTED_BY = ("position", "serial", "description", "state", "rx", "read")
 SORTS = (*_SORTED_BY, *(f"-{name}" for name in _SORTED_BY))
 
 _POSITION = re.compile(r"\d{1,3}(?:/\d{1,3}){1,2}(?:[/:]\d{1,4})?", re.ASCII)
-_PART_OF_SERIAL = re.compile(r"[0-9A-F]{4,16}", re.ASCII)
-_LETTERED_START = re.compile(r"[A-Z0-9]{4}[0-9A-F]{1,8}", re.ASCII)
+_PART_OF_SERIAL = re.compile(r"[0-9A-Z]{4,16}", re.ASCII | re.IGNORECASE)
+_SEPARATORS = re.compile(r"[\s:.\-]+")
 _NO_POSITION = 1_000_000
 
 
@@ -39,6 +40,7 @@ class OnuFilter:
     olt_id: int | None = None
     slot: int | None = None
     port: int | None = None
+    found: tuple[int, ...] | None = None  # what `find` found for `q`: the search need not be made again
 
     @property
     def active(self) -> bool:
@@ -116,17 +118,6 @@ def position_of(onu: Onu) -> str:
     return place if onu.onu_number is None else f"{place}/{onu.onu_number}"
 
 
-def _serial_clause(q: str) -> ColumnElement[bool] | None:
-    """The serial as a person types it: whole, its beginning with the maker's letters, or some of its hex digits."""
-    whole = serials.canonical(q)
-    if whole is not None:
-        return Onu.serial == whole
-    text = re.sub(r"[\s:.\-]", "", q).upper()
-    if _LETTERED_START.fullmatch(text) and not _PART_OF_SERIAL.fullmatch(text):
-        return Onu.serial.startswith(text[:4].encode("ascii").hex().upper() + text[4:])
-    return Onu.serial.contains(text) if _PART_OF_SERIAL.fullmatch(text) else None
-
-
 def _position_clause(q: str) -> ColumnElement[bool] | None:
     """slot/port, slot/port/onu or frame/slot/port, frame/slot/port/onu (the last also as frame/slot/port:onu)."""
     text = q.replace(" ", "")
@@ -140,12 +131,16 @@ def _position_clause(q: str) -> ColumnElement[bool] | None:
 
 
 def _search(q: str) -> ColumnElement[bool]:
-    """A whole serial means that ONU and nothing else; anything shorter is also looked for in the description."""
-    serial, position = _serial_clause(q), _position_clause(q)
-    if serials.canonical(q) is not None and serial is not None:
-        return serial
-    text = contains(Onu.description, q)
-    return or_(text, *(clause for clause in (serial, position) if clause is not None))
+    """A whole serial means that ONU and nothing else; anything shorter is a part of description, serial or label."""
+    whole = serials.canonical(q) or serials.mac(q)
+    if whole is not None:
+        return Onu.serial == whole
+    clauses = [contains_folded(Onu.search, q)]
+    compact = _SEPARATORS.sub("", q)
+    if compact != q and _PART_OF_SERIAL.fullmatch(compact):
+        clauses.append(contains_folded(Onu.search, compact))
+    position = _position_clause(q)
+    return or_(*clauses, position) if position is not None else or_(*clauses)
 
 
 def _scope(wanted: OnuFilter) -> list[ColumnElement[bool]]:
@@ -156,7 +151,21 @@ def _scope(wanted: OnuFilter) -> list[ColumnElement[bool]]:
         clauses.append(Onu.slot == wanted.slot)
     if wanted.port is not None:
         clauses.append(Onu.port == wanted.port)
+    if wanted.found is not None:
+        return [*clauses, Onu.id.in_(wanted.found)]
     return [*clauses, _search(wanted.q)] if wanted.q else clauses
+
+
+def find(wanted: OnuFilter) -> OnuFilter | None:
+    """`wanted` with what its search found; None where that is more than FOUND_LIMIT. One SQL statement.
+
+    A search for a part of a text reads every ONU. It reads nothing else, and is made once for a page.
+    """
+    if not wanted.q:
+        return wanted
+    query = select(Onu.id).join(Olt, Olt.id == Onu.olt_id).where(*_scope(wanted)).limit(FOUND_LIMIT + 1)
+    ids = tuple(db.session.scalars(query))
+    return None if len(ids) > FOUND_LIMIT else replace(wanted, found=ids)
 
 
 _rx = aliased(OnuData)

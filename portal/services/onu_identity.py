@@ -6,9 +6,10 @@ from typing import Any
 from sqlalchemy import delete, select, update
 from sqlalchemy.orm import Session
 
-from portal.domain import roster
+from portal.domain import roster, searching
 from portal.domain.statuses import OnuEventKind, Presence
 from portal.models import Olt, Onu, OnuData, OnuEvent, OnuHistory
+from portal.services.bulk_rows import change_rows
 from portal.services.onus import NOWHERE, Place, Row, Source, add, as_columns, batches, load, record
 
 
@@ -50,8 +51,8 @@ def _elsewhere(session: Session, olt_id: int, onus: Mapping[int, Row], serials: 
 
 
 def _name(session: Session, onus: Mapping[int, Row], named: list[tuple[int, str]]) -> None:
-    if named:
-        session.execute(update(Onu), [{"id": onu_id, "serial": serial} for onu_id, serial in named])
+    rows = [(onu_id, serial, searching.of_onu(onus[onu_id].description, serial)) for onu_id, serial in named]
+    change_rows(session, Onu, ("id", "serial", "search"), rows, ("id",))
     for onu_id, serial in named:
         onus[onu_id].serial = serial
 

@@ -8,7 +8,7 @@ from typing import Any
 from sqlalchemy import insert, select, update
 from sqlalchemy.orm import Session
 
-from portal.domain import roster
+from portal.domain import roster, searching
 from portal.domain.formulas import Position
 from portal.domain.statuses import EventType, NodeKind, OnuEventKind, Presence
 from portal.models import OltRead, Onu, OnuEvent, Workflow, WorkflowNode
@@ -212,7 +212,7 @@ def add(
             "olt_id": source.olt_id, "index_key": index, "found_by": source.node_id, "serial": serial,
             "decoded": place != NOWHERE or not placed, "presence": Presence.ENABLED, "presence_since": source.at,
             "first_seen": source.at, "last_seen": source.at, "misses": 0, "description": "", "model": "",
-            "state_label": "", **as_columns(place),
+            "search": searching.of_onu("", serial), "state_label": "", **as_columns(place),
         }
         for index, (place, serial) in wanted.items()
     ]  # fmt: skip

@@ -6,6 +6,7 @@ from typing import Any
 
 from sqlalchemy.orm import Session
 
+from portal.domain import searching
 from portal.domain.composite import ColumnReadings, ReadingSpec, StepResult
 from portal.domain.formulas import Position
 from portal.domain.positions import position_of
@@ -208,7 +209,10 @@ def _changed(spec: ReadingSpec, reading: Reading, onu: Row) -> dict[str, Any]:
     if spec.metric in _TEXTS:
         column = _TEXTS[spec.metric]
         text = str(value)[:MODEL_LENGTH] if column == "model" else str(value)
-        return {column: text} if getattr(onu, column) != text else {}
+        if getattr(onu, column) == text:
+            return {}
+        found = {"search": searching.of_onu(text, onu.serial)} if column == "description" else {}
+        return {column: text, **found}
     return _placed(spec, value, onu)
 
 

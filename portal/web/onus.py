@@ -40,19 +40,19 @@ def _wanted(olt_id: int | None = None) -> onus.OnuFilter:
 
 
 def _list(wanted: onus.OnuFilter, olt: Olt | None) -> Response:
-    size = onus.scope_size(wanted)
-    small = size <= onus.SORT_LIMIT
-    counts = onus.counts(wanted) if small else {}
+    found = onus.find(wanted)
+    small = bool(found and (found.found is not None or onus.scope_size(wanted) <= onus.SORT_LIMIT))
+    counts = onus.counts(found) if found and small else {}
     return live.render(
         "onus/index.html",
         title=_title(wanted, counts, olt),
-        lead=_lead(counts),
+        lead=_lead(counts, wide=found is None),
         wanted=wanted,
         olt=olt,
         small=small,
         states=[(key, f"{word} ({number(counts[key])})" if counts else word) for key, word in STATE_WORDS.items()],
         chips=_chips(wanted),
-        page=onus.page(wanted, keyset.cursor(request.args), sorted_rows=small),
+        page=onus.page(found or wanted, keyset.cursor(request.args), sorted_rows=small),
     )
 
 
@@ -70,8 +70,10 @@ def _title(wanted: onus.OnuFilter, counts: Mapping[str, int], olt: Olt | None) -
     return _("%(olt)s: %(found)s", olt=olt.name, found=found) if olt else found
 
 
-def _lead(counts: Mapping[str, int]) -> str:
+def _lead(counts: Mapping[str, int], *, wide: bool) -> str:
     """240 ONUs: Online 228 · Offline 12."""
+    if wide:
+        return _("More than %(limit)s ONUs match: write more of it.", limit=number(onus.FOUND_LIMIT))
     if not counts:
         return _("More than %(limit)s ONUs: search by serial, description or position.", limit=number(onus.SORT_LIMIT))
     parts = [f"{word} {number(counts[key])}" for key, word in STATE_WORDS.items() if counts[key]]
