@@ -6,6 +6,7 @@ Create Date: 2026-11-28 08:20:00
 
 """
 from contextlib import contextmanager
+import unicodedata
 
 from alembic import op
 import sqlalchemy as sa
@@ -46,10 +47,13 @@ def _inventory_up():
         op.add_column('onus', sa.Column('decoded', sa.Boolean(), nullable=False, server_default=sa.true()))
         op.execute('UPDATE onus SET decoded = (slot IS NOT NULL)')
         op.add_column('onus', sa.Column('found_by', sa.Integer(), nullable=True))
+        op.add_column('onus', sa.Column('search', sa.String(length=400), nullable=False, server_default=''))
+        _make_searchable()
         op.add_column('onus', sa.Column('presence_since', MOMENT, nullable=True))
         op.execute('UPDATE onus SET presence_since = first_seen')
         with op.batch_alter_table('onus') as batch_op:
             batch_op.alter_column('presence_since', existing_type=MOMENT, nullable=False)
+            batch_op.alter_column('search', existing_type=sa.String(length=400), server_default=None)
             batch_op.alter_column('index_key', existing_type=sa.String(length=120), nullable=True)
         _new_onu_data()
         _new_onu_history()
@@ -82,6 +86,7 @@ def _inventory_down():
         op.execute("DELETE FROM onus WHERE index_key IS NULL")
         with op.batch_alter_table('onus') as batch_op:
             batch_op.drop_column('presence_since')
+            batch_op.drop_column('search')
             batch_op.drop_column('found_by')
             batch_op.drop_column('decoded')
             batch_op.alter_column('index_key', existing_type=sa.String(length=120), nullable=False)
@@ -112,6 +117,18 @@ def _inventory_down():
         batch_op.drop_column('onu_number')
     with op.batch_alter_table('olts') as batch_op:
         batch_op.drop_column('text_encoding')
+
+
+def _make_searchable():
+    """As portal.domain.searching.of_onu had it when this was written."""
+    onus = sa.table('onus', sa.column('id'), sa.column('description'), sa.column('serial'), sa.column('search'))
+    rows = op.get_bind().execute(sa.select(onus.c.id, onus.c.description, onus.c.serial)).all()
+    for onu_id, description, serial in rows:
+        label = bytes.fromhex(serial[:8]).decode('latin-1') + serial[8:] if serial else ''
+        text = unicodedata.normalize('NFKD', f"{description} {serial or ''} {label}")
+        text = ''.join(char for char in text if not unicodedata.combining(char)).casefold()
+        found = ' '.join(text.replace('\x00', ' ').split())[:400]
+        op.get_bind().execute(onus.update().where(onus.c.id == onu_id).values(search=found))
 
 
 @contextmanager
