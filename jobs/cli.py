@@ -32,12 +32,12 @@ def work(pollers: int | None, site: str | None) -> None:
 
 @click.command("maintenance")
 @click.option(
-    "--queue", type=click.Choice([queueing.MAINTENANCE_QUEUE, queueing.PROBE_QUEUE]),
-    default=queueing.MAINTENANCE_QUEUE, help="Which of the two queues to serve.",
+    "--queue", type=click.Choice([queueing.MAINTENANCE_QUEUE, queueing.PROBE_QUEUE, queueing.TRIAL_QUEUE]),
+    default=queueing.MAINTENANCE_QUEUE, help="Which queue to serve.",
 )  # fmt: skip
 @with_appcontext
 def maintenance(queue: str) -> None:
-    """Run the periodic jobs (reaper, statistics, retention), or the connection tests."""
+    """Run the periodic jobs (reaper, statistics, retention), the connection tests, or the tests of nodes and OIDs."""
     maintenance_worker.run(current_app._get_current_object(), queue)  # type: ignore[attr-defined]
 
 

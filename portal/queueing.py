@@ -32,6 +32,7 @@ TASKS = frozenset({RUN_COMPOSITE, RUN_PROBE, RUN_TRIAL, REVIVE, REAP, RECORD_POL
 
 MAINTENANCE_QUEUE = "maintenance"
 PROBE_QUEUE = "probes"
+TRIAL_QUEUE = "trials"  # of their own: one may take 50 s, and unreachable OLTs are asked each 5 s
 POLLER_QUEUE = "olt"  # what pollers register on, so that `rq info` need not walk a queue per OLT for each
 
 BELL = "facho:bell"  # heard by pollers that serve every OLT; those of a site hear facho:bell:<site>

@@ -123,7 +123,7 @@ def _request(
 def _queued(trial_id: int, now: datetime) -> int:
     """After the commit. A queue that is away fails the trial at once: nobody would ever take it."""
     try:
-        queueing.enqueue_task(queueing.RUN_TRIAL, trial_id, queue=queueing.PROBE_QUEUE, timeout=TASK_SECONDS)
+        queueing.enqueue_task(queueing.RUN_TRIAL, trial_id, queue=queueing.TRIAL_QUEUE, timeout=TASK_SECONDS)
     except queueing.RedisError:
         fail(trial_id, ErrorKind.INTERNAL, QUEUE_AWAY, now)
     return trial_id

@@ -27,7 +27,7 @@ def ended(live: Live, trial_id: int) -> Trial:
 def test_a_node_and_an_oid_are_read_by_the_worker_and_nothing_is_stored(live: Live, two_olts: Farm) -> None:
     olt = live.olt("OLT-LIMA", two_olts.ports[0])
     node = live.node(olt, "discovery", "huawei.onu_state", "discovery")
-    live.stack.start("probes")
+    live.stack.start("trials")
     first = ended(live, trials.of_node(node, ACTOR, datetime.now(UTC)))
     assert (first.status, first.error_message) == (TrialStatus.SUCCESS, "")
     assert first.result is not None

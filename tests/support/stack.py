@@ -28,6 +28,7 @@ ENTRIES = {
     "pollers": ("work",),
     "maintenance": ("maintenance",),
     "probes": ("maintenance", "--queue", "probes"),
+    "trials": ("maintenance", "--queue", "trials"),
 }
 
 

@@ -95,7 +95,7 @@ def test_a_generated_olt_is_recognised_and_read_as_it_is(shelf: Session, farm: d
         onu = stored[one.index]
         assert (onu.slot or 0, onu.port, onu.onu_number) == (one.slot or 0, one.port, one.number), one
         assert onu.online == one.online, one
-        assert_light(read[family.rx][one.index], one, family)
+        assert_light(read[family.rx][one.index], one)
         if family.description:
             assert read[family.description][one.index].value == one.description, one
 
@@ -116,11 +116,9 @@ def identity(reading: Reading) -> str:
     return str(reading.value).replace(":", "")
 
 
-def assert_light(reading: Reading, one: ExpectedOnu, family: Family) -> None:
-    """Power after decoding; no source says whether the 0 of a dark Fiberhome ONU is a value."""
+def assert_light(reading: Reading, one: ExpectedOnu) -> None:
+    """Power after decoding; a dark ONU has none."""
     if one.rx_power is not None:
         assert reading.value == pytest.approx(one.rx_power, abs=1e-6), one
-    elif family.brand == "fiberhome":
-        assert reading.value in (None, 0.0), one
     else:
         assert reading.value is None, one
