@@ -61,7 +61,7 @@ def test_a_person_logs_in_and_sees_what_happens(visit: Visit) -> None:
 def test_every_page_of_the_rail_opens_without_a_complaint_of_the_browser(visit: Visit) -> None:
     page = visit("/")
     links = [link.get_attribute("href") for link in page.locator(".fx-rail nav a").all()]
-    assert links == ["/", "/olts/", "/workflows/", "/executions/", "/pollers/", "/queue/", "/onus/"]
+    assert links == ["/", "/olts/", "/workflows/", "/executions/", "/pollers/", "/queue/", "/onus/", "/catalogue/"]
     for link in links:
         page.locator(f'.fx-rail nav a[href="{link}"]').click()
         expect(page.locator(".fx-rail [aria-current=page]")).to_have_attribute("href", str(link))

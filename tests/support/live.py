@@ -31,13 +31,14 @@ class Live:
     now: datetime
 
     def olt(self, name: str, port: int, brand: str = "huawei", community: str = "public", **fields: object) -> int:
-        """An OLT on loopback with the shipped catalogue; its id."""
+        """An OLT on loopback, with the shipped catalogue; its id. One request at once: a socket is a composite."""
         if db.session.query(Credential.id).first() is None:
             catalogue.sync(catalogue.load_shipped(), self.now)
         known = db.session.query(Credential.id).filter_by(name=community).first()
         if known is None:
             credentials.save({"name": community, "version": "2c", "community": community}, ACTOR, self.now)
         given = {"name": name, "address": "127.0.0.1", "port": port, "brand": brand, "credential": community}
+        given["max_inflight"] = 1
         return olts.create(given | fields, ACTOR, self.now)
 
     def node(self, olt_id: int, key: str, oid: str, kind: str = "get", **fields: object) -> int:
