@@ -80,7 +80,7 @@ class Books:
         for column in columns:
             if column.spec.metric in IDENTITIES:
                 serials = {r.index: r.value.replace(":", "") for r in column.readings if isinstance(r.value, str)}
-                identify(session, source, known, serials, complete=column.complete)
+                identify(session, source, known, serials, complete=column.whole)
         self._values(session, source, columns, known)
 
     def _known(self, session: Session) -> dict[int, Row]:
@@ -130,7 +130,7 @@ class Books:
                 rows |= _by_place(column, by_index, by_place)
             self.counts["values"] += len(rows)
             spec = column.spec
-            entries[spec.metric] = latest.Column(spec.metric, rows, column.complete, spec.dead_band, present)
+            entries[spec.metric] = latest.Column(spec.metric, rows, column.whole, spec.dead_band, present)
             _note(session, source, spec, rows, known)
         self.counts["changed"] += latest.store(
             session, self.olt_id, self.execution_id, known.keys(), list(entries.values()), source.at

@@ -325,6 +325,17 @@ def test_a_complete_table_without_a_row_for_an_onu_leaves_it_without_a_reading(l
     assert second.online is True, "no reading is not offline (quirk 30)"
 
 
+def test_the_rest_of_a_column_that_was_cut_says_nothing_of_the_onus_of_its_first_part(line: Line) -> None:
+    line.run(BOTH, line.serials({at(1): A, at(2): B}), line.powers({at(1): -2000, at(2): -1800}))
+    rest = replace(line.powers({at(2): -1800}), continued=True)
+    names = replace(line.serials({at(2): A}), continued=True)
+    line.run(BOTH, rest, names)
+    first = line.session.scalars(select(Onu).where(Onu.index_key == at(1))).one()
+    data = line.latest(first)
+    assert data is not None and data.number == -20.0
+    assert NAMES[first.serial or ""] == "a", "its place was not read in this part: nothing says that it moved"
+
+
 def test_history_keeps_what_leaves_the_dead_band_and_what_stops_being_read(line: Line) -> None:
     for power in (-2000, -2020, -2029, -2031, -2005, None, None, -2005):
         line.run(UP, line.powers({at(1): power}))
