@@ -87,14 +87,15 @@ def _fill_olt(session: Session, olt_id: int, each: int, number: int, now: dateti
     upsert_rows(session, OnuData, _ROWS, rows, ("onu_id", "metric"), ())
     columns = ("onu_id", "metric", "collected_at", "mean", "minimum", "maximum", "samples", "span")
     upsert_rows(session, OnuHistory, columns, history, columns[:3], ())
-    session.add_all(OltRead(olt_id=olt_id, metric=metric, read_at=now) for metric in ("presence", *METRICS))
+    session.add_all(OltRead(olt_id=olt_id, metric=metric, read_at=now) for metric in ("presence:1", *METRICS))
 
 
 def _onu(olt_id: int, at: int, number: int, now: datetime, chance: random.Random) -> dict[str, Any]:
     slot, port, onu = at // 2048, at // 128 % 16, at % 128
     return {
         "olt_id": olt_id, "index_key": f"{4194304000 + slot * 8192 + port * 256}.{onu}", "frame": 0, "slot": slot,
-        "port": port, "onu_number": onu, "decoded": True, "serial": f"48575443{chance.getrandbits(32):08X}",
+        "port": port, "onu_number": onu, "decoded": True, "found_by": 1,
+        "serial": f"48575443{chance.getrandbits(32):08X}",
         "description": f"C-{number:07} {chance.choice(SURNAMES)} {chance.choice(SURNAMES)}", "model": "HG8245H",
         "presence": Presence.ENABLED, "presence_since": now, "state": 1, "state_label": "online",
         "online": chance.random() > 0.02, "misses": 0, "first_seen": now, "last_seen": now,

@@ -16,7 +16,7 @@ from portal.services import decisions
 from portal.services.bulk_rows import fetch_rows
 from portal.services.upsert import BATCH
 
-PRESENCE = "presence"  # the row of olt_reads that tells when a complete discovery last agreed with the ONUs
+PRESENCE = "presence:"  # and the node: the row of olt_reads that tells when that discovery last was complete
 Place = tuple[int | None, int | None, int | None, int | None]  # frame, slot, port, number
 NOWHERE: Place = (None, None, None, None)  # no formula and no name says where the index is
 _PLACE = ("frame", "slot", "port", "onu_number")
@@ -103,10 +103,11 @@ def discover(
 
 
 def _move_read_at(session: Session, source: Source) -> datetime | None:
-    """Notes that all ONUs that are there were seen; returns when that was so before."""
-    stored = session.get(OltRead, (source.olt_id, PRESENCE))
+    """Notes that all ONUs that this discovery answers for were seen; returns when that was so before."""
+    metric = f"{PRESENCE}{source.node_id}"
+    stored = session.get(OltRead, (source.olt_id, metric))
     if stored is None:
-        stored = OltRead(olt_id=source.olt_id, metric=PRESENCE)
+        stored = OltRead(olt_id=source.olt_id, metric=metric)
         session.add(stored)
         before = None
     else:

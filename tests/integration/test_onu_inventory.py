@@ -257,6 +257,9 @@ def test_two_discoveries_of_one_olt_do_not_take_each_others_onus_away(line: Line
         executions.finish(execution_id, 1, CompositeResult((step,)), line.now)
         line.run(BOTH)
     assert {onu.presence for onu in line.session.scalars(select(Onu))} == {Presence.ENABLED}
+    other = line.session.scalars(select(Onu).where(Onu.index_key == at(3, OTHER_PORT))).one()
+    row = pages.get(other.id)
+    assert row is not None and row.seen_at < line.now, "its own discovery did not run since"
 
 
 def test_onus_of_a_discovery_that_was_switched_off_are_answered_for_by_the_other(line: Line) -> None:
@@ -415,7 +418,7 @@ def test_the_reads_of_an_olt_go_with_it(line: Line) -> None:
     line.run(UP, line.powers({at(1): -2000}))
     reads: Sequence[OltRead] = line.session.scalars(select(OltRead)).all()
     assert {(read.metric, read.read_at) for read in reads} == {
-        ("presence", line.now), ("onu_state", line.now), ("onu_rx_power", line.now)
+        (f"presence:{line.master.id}", line.now), ("onu_state", line.now), ("onu_rx_power", line.now)
     }  # fmt: skip
 
 
