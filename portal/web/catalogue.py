@@ -32,7 +32,7 @@ bp = Blueprint("catalogue", __name__, url_prefix="/catalogue")
 
 Page = str | BaseResponse | tuple[str, int]
 
-SHAPES: dict[str, LazyString] = {"onu": _l("ONU"), "port": _l("Port"), "scalar": _l("Scalar")}
+SHAPES: dict[str, LazyString] = {"onu": _l("ONU"), "port": _l("Port"), "scalar": _l("Scalar"), "row": _l("Other")}
 TYPES: dict[str, LazyString] = {
     "number": _l("Number"), "text": _l("Text"), "serial": _l("GPON serial"), "mac": _l("MAC address"),
     "state": _l("State"), "time": _l("Date and time"),

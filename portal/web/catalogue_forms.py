@@ -17,8 +17,9 @@ from portal.web.forms import KIND_LABELS, ErrorForm, Select
 
 SHAPE_LABELS = {
     Shape.ONU: _l("ONU: a row for each ONU"),
-    Shape.PORT: _l("Port: a row for each port or card"),
+    Shape.PORT: _l("Port: a row for each port"),
     Shape.SCALAR: _l("Scalar: one value of the whole OLT"),
+    Shape.ROW: _l("Other: a row for each card, or for what is not provisioned yet"),
 }
 TYPE_LABELS = {
     ValueType.NUMBER: _l("Number: raw × scale + offset"),

@@ -23,6 +23,7 @@ PICTURES = {
     "olt": "/olts/1",
     "workflow": "/olts/1/workflow",
     "onus": "/olts/1/onus",
+    "catalogue": "/catalogue/?brand=zte",
     "pollers": "/pollers/",
 }
 POLLED_SECONDS = 100

@@ -10,10 +10,13 @@ from flask import Flask
 from sqlalchemy import select
 from werkzeug.test import TestResponse
 
-from portal.domain.catalogue_data import BrandData
+from portal.domain.catalogue_data import BrandData, Shape
+from portal.domain.readings import ValueType
 from portal.extensions import db
 from portal.models import AuditLog, Brand, IndexFormula, Oid, PonPort, StateMap
 from portal.services import catalogue, catalogue_shipped
+from portal.web import catalogue as catalogue_pages
+from portal.web import catalogue_forms
 from tests.support import builders, seed
 from tests.support.pages import Visitor, path_of, soup, text_of, title_of
 from tests.support.web import complaints, english, form_values, statements
@@ -291,3 +294,8 @@ def test_the_empty_catalogue_says_how_it_is_filled(app: Flask) -> None:
     with app.app_context():
         seed.add_users(datetime.now(UTC))
     assert "flask catalog sync" in text_of(english(app, "viewer").get("/catalogue/"))
+
+
+def test_every_shape_and_type_of_a_row_has_a_word() -> None:
+    assert set(catalogue_pages.SHAPES) == set(catalogue_forms.SHAPE_LABELS) == set(Shape)
+    assert set(catalogue_pages.TYPES) == set(ValueType)
