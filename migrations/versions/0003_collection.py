@@ -6,6 +6,7 @@ Create Date: 2026-11-28 08:20:00
 
 """
 from contextlib import contextmanager
+import logging
 import unicodedata
 
 from alembic import op
@@ -70,6 +71,7 @@ def _inventory_up():
         """)
         op.execute(f"INSERT INTO onu_events SELECT * FROM {old['onu_events']}")
         _count_on('onu_events')
+    _index_search()
     op.create_table('olt_reads',
     sa.Column('olt_id', sa.Integer(), nullable=False),
     sa.Column('metric', sa.String(length=60), nullable=False),
@@ -81,6 +83,7 @@ def _inventory_up():
 
 
 def _inventory_down():
+    op.execute('DROP INDEX IF EXISTS ix_onus_search')
     op.drop_table('olt_reads')
     with _kept('onu_data', 'onu_history', 'onu_events') as old:
         op.execute("DELETE FROM onus WHERE index_key IS NULL")
@@ -117,6 +120,23 @@ def _inventory_down():
         batch_op.drop_column('onu_number')
     with op.batch_alter_table('olts') as batch_op:
         batch_op.drop_column('text_encoding')
+
+
+def _index_search():
+    """PostgreSQL finds a part of a text by its trigrams, where the owner of the database may use the extension.
+
+    Without it a search reads each ONU: slower from some ten thousand ONUs on, and the same answer.
+    """
+    bind = op.get_bind()
+    if bind.dialect.name != 'postgresql':
+        return
+    try:
+        with bind.begin_nested():
+            op.execute('CREATE EXTENSION IF NOT EXISTS pg_trgm')
+    except sa.exc.DBAPIError as error:
+        logging.getLogger('alembic').warning('event=no_trigrams error=%s', str(error.orig).strip())
+        return
+    op.execute('CREATE INDEX ix_onus_search ON onus USING gin (search gin_trgm_ops)')
 
 
 def _make_searchable():
