@@ -91,7 +91,7 @@ def _composite(notes: Notes, olt_id: int, master: int, number: int) -> None:
         ident = execution.id
     session = db.session()
     loaded = session.scalars(work.loaded(ident)).one()
-    composed = work.compose(session, loaded, token=time.time_ns() // 1000)
+    composed = work.compose(session, loaded, time.time_ns() // 1000, now)
     session.rollback()
     with notes.transaction() as session:
         executions.take(session, ident, composed, f"writer-{olt_id}", now, now + timedelta(seconds=15))
