@@ -15,16 +15,17 @@ import os
 import time
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 from sqlalchemy import insert, select, update
 
 from bench import common, no_op
 from bench.common import Agents, Ground
-from jobs.pool import rehearsal
 from portal import queueing
 from portal.domain.statuses import ExecutionStatus, NodeKind
 from portal.extensions import db, transaction
-from portal.models import Execution, Olt, WorkflowNode
+from portal.models import Execution, Olt, Workflow, WorkflowNode
+from portal.services import rehearsal
 
 POLLERS = 4
 CHAIN = 60  # composites in the one OLT's queue
@@ -38,15 +39,18 @@ DUE_OLTS, DUE_SECONDS = 20, 40
 
 
 def _release_to_start(place: Ground) -> dict[str, float]:
-    olt = db.session.scalars(select(Olt).order_by(Olt.id)).first()
+    olt_id, workflow_id = db.session.execute(select(Olt.id, Workflow.id).join(Workflow).order_by(Olt.id)).first() or (
+        0,
+        0,
+    )
     with transaction() as session:
         session.execute(insert(no_op.table(WorkflowNode)), [
-            {"workflow_id": olt.workflow.id, "key": f"q{k}", "name": f"q{k}", "kind": NodeKind.GET,
+            {"workflow_id": workflow_id, "key": f"q{k}", "name": f"q{k}", "kind": NodeKind.GET,
              "oid": "generic.sys_up_time", "interval_seconds": 300, "priority": 40}
             for k in range(CHAIN)
         ])  # fmt: skip
     ids = db.session.scalars(select(WorkflowNode.id).where(WorkflowNode.key.like("q%")))
-    no_op.queue([(node, olt.id) for node in ids], datetime.now(UTC))
+    no_op.queue([(node, olt_id) for node in ids], datetime.now(UTC))
     place.running.start("pollers")
     common.wait_for(lambda: no_op.done() >= CHAIN, 120)
     place.running.stop("pollers")
@@ -84,7 +88,7 @@ def _due_to_start(place: Ground) -> list[float]:
         place.running.stop(name)
     db.session.rollback()
     query = select(Execution.delay_ms).where(Execution.scheduled_for >= begin, Execution.delay_ms.is_not(None))
-    return [delay / 1000 for delay in db.session.scalars(query)]
+    return [delay / 1000 for delay in db.session.scalars(query) if delay is not None]
 
 
 # --- no-op composites
@@ -139,7 +143,7 @@ def run(*, postgres: bool, unrehearsed: bool) -> dict[str, object]:
     if unrehearsed:
         rehearsal.rehearse = lambda: None
     with common.folder() as where:
-        settings = {"pollers": POLLERS, "quarantine_seconds": 0}
+        settings: dict[str, Any] = {"pollers": POLLERS, "quarantine_seconds": 0}
         with common.ground(where, Agents(DUE_OLTS, 8, 0), no_op.TEMPLATE, postgres=postgres, **settings) as place:
             _release_to_start(place)
             until = time.time()

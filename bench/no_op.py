@@ -28,7 +28,7 @@ def table(model: Any) -> Any:
 def olts(count: int, nodes: int) -> list[tuple[int, int]]:
     """`count` further OLTs like the first one, without an agent, each with `nodes` masters; (node id, OLT id)."""
     with transaction() as session:
-        like = session.scalars(select(Olt).order_by(Olt.id)).first()
+        like = session.scalars(select(Olt).order_by(Olt.id).limit(1)).one()
         start = session.scalar(select(func.max(Olt.id))) or 0
         same = {"brand_id": like.brand_id, "credential_id": like.credential_id, "created_at": like.created_at}
         # Ids are the database's own: with given ones a PostgreSQL sequence would stay behind.

@@ -76,13 +76,13 @@ class Meter:
         event.listen(db.engine, "before_cursor_execute", self._statement)
         for kind in ("commit", "rollback"):
             event.listen(db.engine, kind, lambda _connection, word=kind: self._now.sql.append(word.upper()))
-        send = AbstractConnection.send_packed_command
+        send: Any = AbstractConnection.send_packed_command
 
         def counted(connection: Any, command: Any, *rest: Any, **named: Any) -> Any:
             self._now.redis.append(repr(command)[:100])
             return send(connection, command, *rest, **named)
 
-        AbstractConnection.send_packed_command = counted  # type: ignore[method-assign]
+        AbstractConnection.send_packed_command = counted  # type: ignore[method-assign,assignment]
 
     def _statement(self, _connection: Any, _cursor: Any, statement: str, *_rest: Any) -> None:
         self._now.sql.append(" ".join(statement.split())[:150])
