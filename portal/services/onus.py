@@ -19,7 +19,7 @@ from portal.services.upsert import BATCH
 PRESENCE = "presence:"  # and the node: the row of olt_reads that tells when that discovery last was complete
 Place = tuple[int | None, int | None, int | None, int | None]  # frame, slot, port, number
 NOWHERE: Place = (None, None, None, None)  # no formula and no name says where the index is
-_PLACE = ("frame", "slot", "port", "onu_number")
+PLACE = ("frame", "slot", "port", "onu_number")
 _SELECT = """
 SELECT id, index_key, serial, presence, frame, slot, port, onu_number, decoded, found_by, state, online, description,
        model
@@ -96,7 +96,7 @@ def discover(
     if not complete:
         _touch(session, [known[index].id for index in places if index in known], source.at)
     if found.new:
-        new = {index: (_place(places[index]), None) for index in found.new}
+        new = {index: (place_of(places[index]), None) for index in found.new}
         add(session, source, onus, new, placed=placed)
     gone = 0 if found.held else len(found.gone)
     return {"onus_seen": len(places), "onus_new": len(found.new), "onus_gone": gone}
@@ -180,7 +180,7 @@ def _put_in_place(
         if index not in known:
             continue
         onu = onus[known[index].id]
-        place = _place(position)
+        place = place_of(position)
         if onu.place != place:
             onu.place, onu.decoded = place, place != NOWHERE
             changes.append({"id": onu.id, "decoded": onu.decoded, **as_columns(place)})
@@ -188,13 +188,14 @@ def _put_in_place(
         session.execute(update(Onu), changes)
 
 
-def _place(position: Position | None) -> Place:
+def place_of(position: Position | None) -> Place:
+    """A position as columns hold it."""
     return NOWHERE if position is None else (position.frame, position.slot, position.port, position.onu)
 
 
 def as_columns(place: Place) -> dict[str, int | None]:
     """A place as columns of the table."""
-    return dict(zip(_PLACE, place, strict=True))
+    return dict(zip(PLACE, place, strict=True))
 
 
 def _touch(session: Session, ids: list[int], at: datetime) -> None:

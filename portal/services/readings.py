@@ -15,10 +15,9 @@ from portal.domain.statuses import NodeKind, OnuEventKind
 from portal.extensions import after_commit
 from portal.models import Olt, Onu, PonPort
 from portal.services import index_families, latest, onus, table_sizes
-from portal.services.bulk_rows import change_rows, moment
+from portal.services.bulk_rows import change_rows, moment, upsert_rows
 from portal.services.onu_identity import identify
 from portal.services.onus import Row, Source
-from portal.services.upsert import upsert
 
 MODEL_LENGTH = 80  # of the column; cut before comparing, else a longer one would count as changed at each run
 LABEL_LENGTH = 40
@@ -158,18 +157,13 @@ def _by_place(column: ColumnReadings, by_index: Mapping[str, int], by_place: Map
 
 
 def _store_ports(session: Session, olt_id: int, column: ColumnReadings, at: datetime) -> int:
-    rows = []
+    columns = ("olt_id", "index_key", "name", *onus.PLACE, "last_seen")
+    seen, rows = moment(session, at), {}
     for reading in column.readings:
-        position = position_of(column.spec, reading, {})
-        rows.append({
-            "olt_id": olt_id, "index_key": reading.index, "name": str(reading.value or ""), "last_seen": at,
-            "frame": position.frame if position else None, "slot": position.slot if position else None,
-            "port": position.port if position else None, "onu_number": position.onu if position else None,
-        })  # fmt: skip
-    if rows:
-        upsert(session, PonPort, rows, ("olt_id", "index_key"),
-               ("name", "frame", "slot", "port", "onu_number", "last_seen"))  # fmt: skip
-    return len(rows)
+        place = onus.place_of(position_of(column.spec, reading, {}))
+        rows[reading.index] = (olt_id, reading.index, str(reading.value or ""), *place, seen)
+    upsert_rows(session, PonPort, columns, list(rows.values()), columns[:2], columns[2:])
+    return len(column.readings)
 
 
 def _note(
