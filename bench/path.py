@@ -117,7 +117,8 @@ def _compose_and_run(meter: Meter, mine: claims.Claim) -> None:
         )
     if work is None:
         raise RuntimeError("not started")
-    checkpoint = tasks._checkpoint(work, lease, ttl)
+    lease.cover(work.target.longest_request)
+    checkpoint = tasks.checkpoint_of(work, lease)
     with meter.phase("read"):
         result = poller.run(work, open_session, checkpoint, lambda: datetime.now(UTC), time.monotonic)
     with meter.phase("finish"):

@@ -11,6 +11,8 @@ from redis.exceptions import RedisError
 from portal.queueing import LEASE_PREFIX, LUA, OWNER_PREFIX, Script
 
 HOLD_PAUSE = 0.2  # seconds between two tries to hold an OLT
+SPARE_SECONDS = 2.0  # what a lease outlasts the longest request by: time to renew it and to send
+RENEWALS = 3  # at one checkpoint; each was too slow to say anything of the time it ended at
 
 # What the worker claimed before it forked; the horse reads it. An argument of the job would be a secret
 # channel round the claim: a job that was pushed twice must not carry a token.
@@ -274,34 +276,50 @@ class Lease:
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:  # fmt: skip
         self.claim = mine
+        self.ttl = ttl
         self._redis = redis
-        self._ttl = ttl
         self._grace = grace
+        self._need = 0.0
         self._monotonic = monotonic
         self._proven_until = mine.asked_at + ttl
 
-    def checkpoint(self, need: float = 0.0) -> None:
+    def cover(self, request_seconds: float) -> None:
+        """Renew for so long, from the next checkpoint on, that a request which blocks for so long ends within it."""
+        self._need = request_seconds
+        self.ttl = max(self.ttl, request_seconds + SPARE_SECONDS)
+
+    def checkpoint(self) -> None:
         """Renew; LeaseLost when it is not ours any more, Aborted when a person asked to stop, Stopped with the poller.
 
-        While Redis is away the lease counts as held only as far as the last renewal proves it, less `need`
-        (the seconds that the next request can block).
+        Returns only while the next request surely ends within the lease: a process that was frozen while Redis'
+        answer lay in its socket asks again. While Redis is away the lease is held as far as the last renewal proves it.
         """
-        asked = self._monotonic()
-        if stop_sign.shown_at is not None and asked >= stop_sign.shown_at + self._grace:
-            raise Stopped("the poller was stopped")
-        try:
-            answer = _RENEW(
-                self._redis, (f"{LEASE_PREFIX}{self.claim.olt_id}",), (self.claim.token, int(self._ttl * 1000))
-            )
-        except RedisError as error:
-            if self._monotonic() + need < self._proven_until:
+        for _ in range(RENEWALS):
+            asked = self._monotonic()
+            if stop_sign.shown_at is not None and asked >= stop_sign.shown_at + self._grace:
+                raise Stopped("the poller was stopped")
+            try:
+                self._renew(asked)
+            except RedisError as error:
+                if self._holds():
+                    return
+                text = f"Redis does not answer and the lease has run out ({type(error).__name__})"
+                raise LeaseLost(text) from None
+            if self._holds():
                 return
-            raise LeaseLost(f"Redis does not answer and the lease has run out ({type(error).__name__})") from None
+        raise LeaseLost(f"each of {RENEWALS} renewals took longer than the lease")
+
+    def _renew(self, asked: float) -> None:
+        keys = (f"{LEASE_PREFIX}{self.claim.olt_id}",)
+        answer = _RENEW(self._redis, keys, (self.claim.token, int(self.ttl * 1000)))
         if answer == -1:
             raise Aborted("stopped on request")
         if answer != 1:
             raise LeaseLost("the lease is no longer ours")
-        self._proven_until = asked + self._ttl
+        self._proven_until = asked + self.ttl
+
+    def _holds(self) -> bool:
+        return self._monotonic() + self._need < self._proven_until
 
     def is_gone(self) -> bool:
         """True when Redis says that the lease is not ours; False also when Redis does not answer. Renews nothing."""

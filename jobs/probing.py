@@ -12,8 +12,6 @@ from portal.domain.readings import ValueSpec, clean_text, decode
 from portal.domain.recognising import Families, Knowledge, Shortlist, by_subtree, families, shortlist
 from portal.domain.statuses import ErrorKind
 
-BUSY = ErrorKind.DEVICE
-
 SYSTEM = {
     "sysdescr": "1.3.6.1.2.1.1.1.0",
     "sysobjectid": "1.3.6.1.2.1.1.2.0",

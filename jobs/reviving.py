@@ -2,6 +2,7 @@
 
 import logging
 import os
+import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import closing, contextmanager
@@ -94,7 +95,7 @@ def ask(suspect: Suspect, hold: Hold, release: Release) -> bool | None:
             if mine is None:
                 return None
             try:
-                return answers()
+                return answers() if _still_held(mine, target.timeout) else None
             finally:
                 _give_back(mine, release)
     except (SnmpError, OSError):
@@ -102,6 +103,11 @@ def ask(suspect: Suspect, hold: Hold, release: Release) -> bool | None:
     except queueing.RedisError as error:
         log.warning("event=redis_away olt=%d error=%s", suspect.olt_id, type(error).__name__)
         return None
+
+
+def _still_held(mine: Claim, need: float) -> bool:
+    """Whether an answer that takes `need` seconds surely comes within the lease: we may have been frozen meanwhile."""
+    return time.monotonic() + need < mine.asked_at + LEASE_SECONDS
 
 
 @contextmanager

@@ -10,15 +10,14 @@ from typing import NoReturn, TypeVar
 from flask import current_app
 from sqlalchemy.exc import DBAPIError, InterfaceError, OperationalError
 
-from jobs import claim as claims
-from jobs import poller, probing
+from jobs import poller
 from jobs.claim import Aborted, Claim, Lease, LeaseLost, Stopped, held
 from jobs.drivers import open_session
 from portal import queueing
 from portal.domain.composite import CompositeResult, CompositeWork, StepResult
 from portal.domain.statuses import ExecutionStatus
 from portal.extensions import db
-from portal.services import executions, probes, recognition
+from portal.services import executions
 from portal.services.executions import StaleToken
 from portal.services.readings import Books
 
@@ -29,8 +28,6 @@ T = TypeVar("T")
 HEARTBEAT_SECONDS = 5.0
 FINISH_PAUSES = (0.2, 1.0, 3.0)  # seconds between tries to write a result
 _DATABASE_AWAY = (OperationalError, InterfaceError)
-PROBE_SECONDS = queueing.LONGEST_LEASE  # a connection test: its last request starts within 15 s and lasts 12 at most
-PROBE_PATIENCE = 8.0
 
 
 def _now() -> datetime:
@@ -43,13 +40,13 @@ def run_composite(execution_id: int) -> None:
     if mine is None:
         log.error("event=no_claim execution=%d", execution_id)
         return
-    ttl = float(current_app.config["LEASE_SECONDS"])
-    lease = Lease(queueing.connection(), mine, ttl, grace=float(current_app.config["STOP_SECONDS"]))
-    work = _started(execution_id, mine, lease, ttl)
+    config = current_app.config
+    lease = Lease(queueing.connection(), mine, float(config["LEASE_SECONDS"]), grace=float(config["STOP_SECONDS"]))
+    work = _started(execution_id, mine, lease)
     if work is None:
         return
     try:
-        _read_and_finish(work, lease, ttl)
+        _read_and_finish(work, lease)
     except _DATABASE_AWAY as error:  # whoever can reach the database will say that this try was lost
         _end_badly(execution_id, error)
     except StaleToken as error:
@@ -69,14 +66,13 @@ def _end_badly(execution_id: int, error: DBAPIError) -> NoReturn:
     raise SystemExit(os.EX_TEMPFAIL)
 
 
-def _started(execution_id: int, mine: Claim, lease: Lease, ttl: float) -> CompositeWork | None:
+def _started(execution_id: int, mine: Claim, lease: Lease) -> CompositeWork | None:
     """The work, once the database says RUNNING. The database may have kept us waiting: the lease is asked last."""
     try:
         lease.checkpoint()
         now = _now()
-        work = executions.start(
-            execution_id, mine.token, mine.owner, now, now + timedelta(seconds=ttl), lease.checkpoint
-        )
+        expires = now + timedelta(seconds=lease.ttl)
+        work = executions.start(execution_id, mine.token, mine.owner, now, expires, lease.checkpoint)
     except LeaseLost as error:
         log.warning("event=not_started execution=%d reason=%s", execution_id, error)
         executions.push(executions.never_started(execution_id))
@@ -92,10 +88,11 @@ def _started(execution_id: int, mine: Claim, lease: Lease, ttl: float) -> Compos
     return work
 
 
-def _read_and_finish(work: CompositeWork, lease: Lease, ttl: float) -> None:
+def _read_and_finish(work: CompositeWork, lease: Lease) -> None:
     began = time.monotonic()
-    check = _checkpoint(work, lease, ttl)
-    keeper = _Keeper(work, check, ttl)
+    lease.cover(work.target.longest_request)
+    check = checkpoint_of(work, lease)
+    keeper = _Keeper(work, check, lease.ttl)
     result = poller.run(work, open_session, check, _now, time.monotonic, keeper.keep)
     status = keeper.finish(result)
     log.info(
@@ -146,16 +143,19 @@ class _Keeper:
         return write()
 
 
-def _checkpoint(work: CompositeWork, lease: Lease, ttl: float) -> Callable[[], None]:
-    """Before every PDU: renew in Redis; every few seconds also show in the database that the holder lives."""
+def checkpoint_of(work: CompositeWork, lease: Lease) -> Callable[[], None]:
+    """Before every PDU: renew in Redis; every few seconds also show in the database that the holder lives.
+
+    The database comes first: it may keep us waiting for longer than the lease that a renewal has just proven.
+    """
     shown = time.monotonic()
 
     def check() -> None:
         nonlocal shown
-        lease.checkpoint(need=work.target.longest_request)
         if time.monotonic() - shown >= HEARTBEAT_SECONDS:
             shown = time.monotonic()
-            _show_alive(work, ttl)
+            _show_alive(work, lease.ttl)
+        lease.checkpoint()
 
     return check
 
@@ -193,32 +193,3 @@ def _fail(work: CompositeWork, message: str) -> None:
         executions.fail_internal(work.execution_id, work.token, message, _now())
     except StaleToken as stale:
         log.warning("event=stale execution=%d reason=%s", work.execution_id, stale)
-
-
-def run_probe(probe_id: int) -> None:
-    """One connection test. An OLT of ours is asked under its lease, so that two never read it at once."""
-    work = probes.start(probe_id)
-    if work is None:
-        return
-    redis, mine = queueing.connection(), None
-    if work.olt_id is not None:
-        quarantine = float(current_app.config["QUARANTINE_SECONDS"])
-        mine = claims.hold_patiently(
-            redis, work.olt_id, f"probe-{probe_id}", PROBE_SECONDS, quarantine, PROBE_PATIENCE + quarantine
-        )
-        if mine is None:
-            probes.fail(probe_id, probing.BUSY, "the OLT is being read right now: try again in a moment", _now())
-            return
-    _probe(work, mine)
-
-
-def _probe(work: probes.ProbeWork, mine: Claim | None) -> None:
-    try:
-        knowledge = recognition.knowledge(db.session())
-        result = probing.ask(work.target, open_session, time.monotonic, knowledge)
-        probes.succeed(work.probe_id, result, _now())
-    except probing.ProbeFailed as failed:
-        probes.fail(work.probe_id, failed.kind, str(failed), _now())
-    finally:
-        if mine is not None:
-            claims.release(queueing.connection(), mine)

@@ -1,25 +1,30 @@
-"""Reads a node or an OID because somebody wants to see it: the job behind the button, and the lease for all by hand."""
+"""Asks an OLT because somebody wants to see it: the jobs behind the buttons, and the lease for all by hand.
+
+A connection test says who a device is; a trial shows what a node or an OID reads.
+"""
 
 import logging
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from datetime import UTC, datetime
 
 from flask import current_app
 
 from jobs import claim as claims
-from jobs import poller
+from jobs import poller, probing
 from jobs.claim import Lease, LeaseLost
 from jobs.drivers import open_session
 from portal import queueing
 from portal.domain.composite import SnmpTarget
 from portal.domain.statuses import ErrorKind
-from portal.services import trials
+from portal.extensions import db
+from portal.services import probes, recognition, trials
 
 log = logging.getLogger(__name__)
 
 PATIENCE = 20.0  # seconds for the composite that reads the OLT to end
+PROBE_PATIENCE = 8.0  # of a connection test, in whose queue the probes of unreachable OLTs wait too
 
 
 class Busy(Exception):  # noqa: N818  (a state, not a fault)
@@ -31,19 +36,21 @@ def _now() -> datetime:
 
 
 @contextmanager
-def holding(olt_id: int, owner: str, target: SnmpTarget) -> Iterator[Callable[[], None]]:
+def holding(olt_id: int, owner: str, target: SnmpTarget, patience: float | None = None) -> Iterator[Callable[[], None]]:
     """Hold an OLT of ours as a composite does; gives the checkpoint to call before every PDU. Busy when it is held.
 
     The checkpoint raises LeaseLost. RedisError when Redis is away at the start; at the end the lease runs out anyhow.
     """
     redis, ttl = queueing.connection(), float(current_app.config["LEASE_SECONDS"])
     quarantine = float(current_app.config["QUARANTINE_SECONDS"])
-    mine = claims.hold_patiently(redis, olt_id, owner, ttl, quarantine, PATIENCE + quarantine)
+    wait = (PATIENCE if patience is None else patience) + quarantine
+    mine = claims.hold_patiently(redis, olt_id, owner, ttl, quarantine, wait)
     if mine is None:
         raise Busy
     lease = Lease(redis, mine, ttl)
+    lease.cover(target.longest_request)
     try:
-        yield lambda: lease.checkpoint(need=target.longest_request)
+        yield lease.checkpoint
     finally:
         try:
             claims.release(redis, mine)
@@ -53,18 +60,54 @@ def holding(olt_id: int, owner: str, target: SnmpTarget) -> Iterator[Callable[[]
 
 def run_trial(trial_id: int) -> None:
     """One trial, called by RQ. Whatever happens, the row says it."""
-    try:
+    with _said(f"trial={trial_id}", lambda kind, text: trials.fail(trial_id, kind, text, _now())):
         _try(trial_id)
+
+
+def run_probe(probe_id: int) -> None:
+    """One connection test, called by RQ. Whatever happens, the row says it.
+
+    An OLT of ours is asked under its lease, so that two never read it at once.
+    """
+    with _said(f"probe={probe_id}", lambda kind, text: probes.fail(probe_id, kind, text, _now())):
+        _probe(probe_id)
+
+
+@contextmanager
+def _said(what: str, fail: Callable[[ErrorKind, str], object]) -> Iterator[None]:
+    """What went wrong, in words that the person who waits for the answer can use."""
+    try:
+        yield
+    except probing.ProbeFailed as failed:
+        fail(failed.kind, str(failed))
     except Busy:
-        trials.fail(trial_id, ErrorKind.DEVICE, trials.BUSY, _now())
+        fail(ErrorKind.DEVICE, trials.BUSY)
     except LeaseLost as error:
-        log.warning("event=trial_stopped trial=%d reason=%s", trial_id, error)
-        trials.fail(trial_id, ErrorKind.LEASE_LOST, trials.LOST, _now())
+        log.warning("event=stopped %s reason=%s", what, error)
+        fail(ErrorKind.LEASE_LOST, trials.LOST)
     except queueing.RedisError:
-        trials.fail(trial_id, ErrorKind.INTERNAL, trials.LEASE_AWAY, _now())
+        fail(ErrorKind.INTERNAL, trials.LEASE_AWAY)
     except Exception:
-        log.exception("event=internal_error trial=%d", trial_id)
-        trials.fail(trial_id, ErrorKind.INTERNAL, trials.FAULT, _now())
+        log.exception("event=internal_error %s", what)
+        fail(ErrorKind.INTERNAL, trials.FAULT)
+
+
+def _probe(probe_id: int) -> None:
+    work = probes.start(probe_id)
+    if work is None:
+        return
+    knowledge = recognition.knowledge(db.session())
+    db.session.rollback()  # no transaction stays open while the device is asked
+    with _free_or_held(work, f"probe-{probe_id}") as checkpoint:
+        result = probing.ask(work.target, open_session, time.monotonic, knowledge, checkpoint)
+    probes.succeed(probe_id, result, _now())
+
+
+def _free_or_held(work: probes.ProbeWork, owner: str) -> AbstractContextManager[Callable[[], None]]:
+    """A device that is none of our OLTs needs no lease: nobody else asks it."""
+    if work.olt_id is None:
+        return nullcontext(lambda: None)
+    return holding(work.olt_id, owner, work.target, PROBE_PATIENCE)
 
 
 def _try(trial_id: int) -> None:

@@ -22,7 +22,7 @@ from rq.serializers import JSONSerializer
 __all__ = ["RedisError"]
 
 RUN_COMPOSITE = "jobs.tasks.run_composite"
-RUN_PROBE = "jobs.tasks.run_probe"
+RUN_PROBE = "jobs.trying.run_probe"
 RUN_TRIAL = "jobs.trying.run_trial"
 REVIVE = "jobs.reviving.revive"
 REAP = "scheduler.reaper.reap"
@@ -44,7 +44,7 @@ JOB_PREFIX = "execution-"
 # Order inside an OLT as one number: manual first, then priority, then the older slot.
 _LANE_WEIGHT = 10**15
 _PRIORITY_WEIGHT = 10**11
-LONGEST_LEASE = 30.0  # seconds, of what is not a composite: a connection test, a probe
+LONGEST_LEASE = 40.0  # seconds: a request of SNMPv3 may block for 36 (portal.domain.olt_fields), and 2 to spare
 _PUSHED_AT_ONCE = 500  # tickets in one script call: Redis serves nobody else meanwhile
 _FAILED_JOB_SECONDS = 3600
 

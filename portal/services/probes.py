@@ -12,11 +12,14 @@ from portal import queueing
 from portal.domain import addresses
 from portal.domain.composite import SnmpTarget
 from portal.domain.fields import FieldError
+from portal.domain.messages import N_
 from portal.domain.statuses import ErrorKind
 from portal.extensions import transaction
 from portal.models import Credential, Olt, Probe, ProbeStatus
 from portal.services.errors import Invalid, NotFound
 from portal.services.work import target
+
+QUEUE_AWAY = N_("the queue (Redis) does not answer: see that it runs, then test again")
 
 
 @dataclass(frozen=True)
@@ -58,7 +61,7 @@ def request(
     try:
         queueing.enqueue_task(queueing.RUN_PROBE, probe_id, queue=queueing.PROBE_QUEUE)
     except queueing.RedisError:
-        fail(probe_id, ErrorKind.INTERNAL, "the queue (Redis) does not answer: try again in a minute", now)
+        fail(probe_id, ErrorKind.INTERNAL, QUEUE_AWAY, now)
     return probe_id
 
 

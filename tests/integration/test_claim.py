@@ -1,5 +1,6 @@
 """The claim scripts against a real Redis: one composite at a time per OLT, whatever happens in between."""
 
+import itertools
 import time
 from datetime import UTC, datetime, timedelta
 
@@ -172,9 +173,11 @@ def test_while_redis_is_away_a_lease_counts_only_as_long_as_it_was_proven() -> N
         assert mine is not None
         server.kill()
         lease = Lease(connection, mine, ttl=15, monotonic=lambda: mine.asked_at + 10.0)
-        lease.checkpoint(need=4.0)
+        lease.cover(4.0)
+        lease.checkpoint()
+        lease.cover(6.0)
         with pytest.raises(LeaseLost):
-            lease.checkpoint(need=6.0)
+            lease.checkpoint()
 
 
 def test_redis_knows_what_waits_and_the_rest_is_unknown(redis: Redis) -> None:
@@ -287,3 +290,40 @@ def test_the_lease_is_proven_from_the_claim_on_and_not_from_its_first_use(redis:
     frozen_for_an_hour = Lease(queueing.connect("unix:///nowhere"), mine, 15, monotonic=lambda: mine.asked_at + 3600)
     with pytest.raises(LeaseLost):
         frozen_for_an_hour.checkpoint()
+
+
+def test_a_renewal_whose_answer_waited_longer_than_the_lease_is_asked_for_again(redis: Redis) -> None:
+    """A process that was frozen between Redis' answer and its own reading of it: the OLT may be another's by then."""
+    mine = claims.hold(redis, 1, "alice", 15, 0)
+    assert mine is not None
+    readings = iter([mine.asked_at + 1, mine.asked_at + 20])  # before the first renewal is sent; once it is read
+
+    def frozen_in_between() -> float:
+        now = next(readings, mine.asked_at + 20)
+        if now == mine.asked_at + 20 and redis.hget("lock:snmp:host:1", "owner") == b"alice":
+            redis.delete("lock:snmp:host:1")
+            assert claims.hold(redis, 1, "bob", 15, 0) is not None
+        return now
+
+    with pytest.raises(LeaseLost, match="no longer ours"):
+        Lease(redis, mine, ttl=15, monotonic=frozen_in_between).checkpoint()
+
+
+def test_a_machine_too_slow_to_renew_in_time_gives_up(redis: Redis) -> None:
+    mine = claims.hold(redis, 1, "alice", 15, 0)
+    assert mine is not None
+    clock = itertools.count(mine.asked_at, 20)
+    with pytest.raises(LeaseLost, match="longer than the lease"):
+        Lease(redis, mine, ttl=15, monotonic=lambda: next(clock)).checkpoint()
+
+
+def test_a_lease_outlasts_the_longest_request_under_it(redis: Redis) -> None:
+    """SNMPv3 with 12 s: the library may send three datagrams of its own before anyone looks at the lease again."""
+    mine = claims.hold(redis, 1, "alice", 15, 0)
+    assert mine is not None
+    lease = Lease(redis, mine, ttl=15)
+    lease.cover(36.0)
+    lease.checkpoint()
+    assert redis.pttl("lock:snmp:host:1") > 36_000
+    queueing.mark_ready([(1, "")])
+    assert redis.pttl("lock:snmp:host:1") > 36_000, "the reaper takes it for no mistake of the clock"

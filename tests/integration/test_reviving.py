@@ -252,3 +252,13 @@ def test_the_longest_wait_is_ours_not_the_olts(session: Session, exits: ExitStac
     began = time.monotonic()
     assert reviving.ask(suspect, lambda _: claims.Claim(olt.id, "", 1, "x"), lambda _: None) is False
     assert time.monotonic() - began < reviving.LONGEST_WAIT + 0.9
+
+
+def test_no_datagram_goes_out_under_a_lease_that_has_run_out_meanwhile(session: Session, exits: ExitStack) -> None:
+    """A process that was frozen while the answer to its hold lay in the socket."""
+    mute = Mute(exits)
+    olt = dead(session, "OLT", mute.port)
+    (suspect,) = reachability.suspects(datetime.now(UTC), 1)
+    long_ago = time.monotonic() - reviving.LEASE_SECONDS
+    assert reviving.ask(suspect, lambda _: claims.Claim(olt.id, "", 1, "x", long_ago), lambda _: None) is None
+    assert mute.heard() == 0

@@ -15,8 +15,8 @@ from jobs import trying
 from jobs.snmp.fake import FakeSession, Faults, Request, fake_factory
 from portal import queueing
 from portal.domain.statuses import ErrorKind, Presence
-from portal.models import Execution, Olt, Onu, OnuData, PonPort, Trial, TrialMode, TrialStatus
-from portal.services import olts, retention, trials
+from portal.models import Execution, Olt, Onu, OnuData, PonPort, Probe, ProbeStatus, Trial, TrialMode, TrialStatus
+from portal.services import catalogue, olts, probes, retention, trials
 from portal.services.errors import Invalid
 from tests.support.builders import make_node, make_olt
 
@@ -41,6 +41,7 @@ def answers(session: Session, redis: Redis, queued: list[tuple[Any, ...]], monke
     """What the OLT is: a fake session that the job opens. Nobody waits for a lease."""
     monkeypatch.setitem(current_app.config, "QUARANTINE_SECONDS", 0)
     monkeypatch.setattr(trying, "PATIENCE", 0.0)
+    monkeypatch.setattr(trying, "PROBE_PATIENCE", 0.0)
 
     def play(fake: FakeSession) -> FakeSession:
         monkeypatch.setattr(trying, "open_session", fake_factory(fake))
@@ -274,3 +275,66 @@ def test_trials_are_deleted_after_a_day(session: Session, queued: list[tuple[Any
     assert session.scalar(select(func.count()).select_from(Trial)) == 1
     retention.clean_up(now + timedelta(hours=25), 14, 30)
     assert session.scalar(select(func.count()).select_from(Trial)) == 0
+
+
+def probed(session: Session, olt: Olt, now: datetime) -> Probe:
+    probe_id = probes.request(
+        address=olt.address, port=olt.port, credential_id=olt.credential_id, timeout=olt.timeout, retries=0,
+        actor="rosa", now=now,
+    )  # fmt: skip
+    trying.run_probe(probe_id)
+    session.expire_all()
+    return session.get_one(Probe, probe_id)
+
+
+def system(**settings: Any) -> FakeSession:
+    return FakeSession({"1.3.6.1.2.1.1.1.0": b"MA5608T", "1.3.6.1.2.1.1.2.0": "1.3.6.1.4.1.2011.2.262"}, **settings)
+
+
+def test_a_connection_test_holds_an_olt_of_ours_and_gives_it_back(
+    session: Session, answers: Answers, redis: Redis, now: datetime
+) -> None:
+    olt = make_olt()
+    seen: list[bytes | str | None] = []
+    answers(system(on_request=lambda _request: seen.append(redis.hget(f"lock:snmp:host:{olt.id}", "owner"))))
+    probe = probed(session, olt, now)
+    assert (probe.status, probe.error_message) == (ProbeStatus.SUCCESS, "")
+    assert set(seen) == {f"probe-{probe.id}".encode()}
+    assert redis.exists(f"lock:snmp:host:{olt.id}") == 0
+
+
+def test_a_connection_test_whose_lease_is_lost_sends_nothing_more(
+    session: Session, answers: Answers, redis: Redis, now: datetime
+) -> None:
+    catalogue.sync(catalogue.load_shipped(), now)  # so that a test asks for more than the system group
+    olt = make_olt()
+    fake = answers(system(on_request=lambda _request: redis.delete(f"lock:snmp:host:{olt.id}")))
+    probe = probed(session, olt, now)
+    assert (probe.status, probe.error_kind, probe.error_message) == (
+        ProbeStatus.FAILED, ErrorKind.LEASE_LOST, trials.LOST,
+    )  # fmt: skip
+    assert len(fake.requests) == 1
+
+
+def test_a_connection_test_leaves_an_olt_alone_that_is_being_read(
+    session: Session, answers: Answers, redis: Redis, now: datetime
+) -> None:
+    olt = make_olt()
+    fake = answers(system())
+    assert claims.hold(redis, olt.id, "poller-1", 15, 0) is not None
+    probe = probed(session, olt, now)
+    assert (probe.status, probe.error_message) == (ProbeStatus.FAILED, trials.BUSY)
+    assert fake.requests == []
+
+
+def test_a_connection_test_that_meets_a_fault_of_ours_says_so(
+    session: Session, answers: Answers, now: datetime
+) -> None:
+    def fault(_request: Request) -> None:
+        raise ZeroDivisionError
+
+    answers(system(on_request=fault))
+    probe = probed(session, make_olt(), now)
+    assert (probe.status, probe.error_kind, probe.error_message) == (
+        ProbeStatus.FAILED, ErrorKind.INTERNAL, trials.FAULT,
+    )  # fmt: skip

@@ -1,0 +1,28 @@
+"""Before each PDU of a composite: the sign of life in the database, then the lease."""
+
+import pytest
+from redis import Redis
+from sqlalchemy.orm import Session
+
+from jobs import claim as claims
+from jobs import tasks
+from jobs.claim import Lease, LeaseLost
+from portal.domain.composite import CompositeWork, SnmpTarget
+from portal.services import executions
+
+
+def test_a_database_that_kept_the_holder_waiting_past_its_lease_costs_the_olt_no_datagram(
+    session: Session, redis: Redis, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    mine = claims.hold(redis, 1, "alice", 15, 0)
+    assert mine is not None
+
+    def slow(*_args: object) -> None:
+        redis.delete("lock:snmp:host:1")
+        assert claims.hold(redis, 1, "bob", 15, 0) is not None
+
+    monkeypatch.setattr(executions, "heartbeat", slow)
+    monkeypatch.setattr(tasks, "HEARTBEAT_SECONDS", 0.0)
+    work = CompositeWork(1, mine.token, 1, SnmpTarget("192.0.2.1", 161, "2c"), ())
+    with pytest.raises(LeaseLost):
+        tasks.checkpoint_of(work, Lease(redis, mine, 15))()
