@@ -168,11 +168,11 @@ def schedule(plan: Plan) -> list[tuple[float, str]]:
 def plan_from(arguments: list[str]) -> Plan:
     """The command line as a plan."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    numbers = {"composites": 4000, "olts": 40, "pollers": 6, "interval": 10, "kills": 100, "stops": 10, "freezes": 15,
+    numbers = {"composites": 4000, "olts": 40, "pollers": 6, "interval": 15, "kills": 100, "stops": 10, "freezes": 15,
                "hosts": 1, "cuts": 4, "flushes": 1, "leaders": 2, "outage": 0, "seed": 1}  # fmt: skip
     for name, default in numbers.items():
         parser.add_argument(f"--{name}", type=int, default=default, help=f"default {default}")
-    parser.add_argument("--minutes", type=float, default=12, help="end after so long, whatever is done; default 12")
+    parser.add_argument("--minutes", type=float, default=20, help="end after so long, whatever is done; default 20")
     parser.add_argument("--no-swallow", dest="swallow", action="store_false", help="the proxy passes every reply")
     parser.add_argument("--no-checkpoints", dest="checkpoints", action="store_false", help="the negative control")
     parser.add_argument("--postgres", action="store_true", help="on a private PostgreSQL; default SQLite")

@@ -84,7 +84,7 @@ class _Asker:
         self.left -= 1
         self.checkpoint()
         try:
-            return self.session.next_rows(oids, rows)
+            return list(self.session.next_rows(oids, rows))
         except _ENDS:
             self.left = 0
         except SnmpError:

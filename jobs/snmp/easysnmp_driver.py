@@ -45,7 +45,7 @@ from jobs.snmp.errors import (
     silence,
 )
 from jobs.snmp.peers import local_fault, resolved, retries_of, seconds_of, usable_community
-from jobs.snmp.session import MARKERS, MAX_REPETITIONS, SnmpSession, SnmpType, VarBind, checked_oid
+from jobs.snmp.session import MARKERS, MAX_REPETITIONS, LateAnswer, SnmpSession, SnmpType, VarBind, checked_oid
 from portal.domain.composite import SnmpTarget
 
 _TYPES = {
@@ -108,7 +108,7 @@ _AUTH = frozenset({6, 16, -22, -23, -27, -28, *range(-50, -32)})
 _NOT_SENT = frozenset({-3, -6, -12})
 _RESTARTED = frozenset({-32, -36, -48, -49})  # unknown engine, not in time window: as a report, and as our own finding
 _WRONG_DIGESTS = 7  # STAT_USMSTATSWRONGDIGESTS of Net-SNMP's snmp_api.h
-_LIBRARY = ctypes.CDLL(interface.__file__)
+_LIBRARY = ctypes.PyDLL(interface.__file__)  # keeps the GIL: a thread that waits for it would go first
 # NETSNMP_DS_LIBRARY_ID, NETSNMP_DS_LIB_OID_OUTPUT_FORMAT, NETSNMP_OID_OUTPUT_NUMERIC (default_store.h, mib.h)
 _LIBRARY.netsnmp_ds_set_int(0, 4, 4)
 _GET, _GET_NEXT = -1, 0  # in the place of a number of rows
@@ -127,10 +127,10 @@ class _Variable:
 
     __slots__ = ("oid", "oid_index", "snmp_type", "value")
 
-    def __init__(self, oid: str | None = None) -> None:
+    def __init__(self, oid: str | None = None, snmp_type: str | None = None) -> None:
         self.oid = oid
         self.oid_index: str | None = ""
-        self.snmp_type: str | None = None
+        self.snmp_type = snmp_type
         self.value: str | None = None
 
 
@@ -181,13 +181,13 @@ class EasySnmpSession:
 
     def get(self, oids: Sequence[str]) -> list[VarBind]:
         """See SnmpSession. In SNMPv1 a missing name among several raises SnmpNoSuchObject; alone it is a marker."""
-        return self._request(_Variables(map(_Variable, map(checked_oid, oids))), _GET)
+        return list(map(_var_bind, self._request(_Variables(map(_Variable, map(checked_oid, oids))), _GET)))
 
-    def next_rows(self, oids: Sequence[str], max_repetitions: int) -> list[VarBind]:
+    def next_rows(self, oids: Sequence[str], max_repetitions: int) -> Sequence[VarBind]:
         """See SnmpSession. GETNEXT in SNMPv1, and for one row: some devices answer that where their GETBULK fails."""
         names = _Variables(map(_Variable, map(checked_oid, oids)))
         rows = min(max(max_repetitions, 1), MAX_REPETITIONS)
-        return self._request(names, rows if self._bulk and rows > 1 else _GET_NEXT)
+        return LateAnswer(self._request(names, rows if self._bulk and rows > 1 else _GET_NEXT), _var_bind)
 
     def close(self) -> None:
         """See SnmpSession. Dropping the capsule runs Net-SNMP's own close at once."""
@@ -195,7 +195,7 @@ class EasySnmpSession:
             self._session.sess_ptr = None
             self._session = None
 
-    def _request(self, names: _Variables, rows: int) -> list[VarBind]:
+    def _request(self, names: _Variables, rows: int) -> list[_Variable]:
         """One request: GET, GETNEXT, or GETBULK of so many rows."""
         session = self._usable()
         if not names:
@@ -212,14 +212,14 @@ class EasySnmpSession:
                 interface.getbulk(session, 0, rows, names)
         except EasySNMPNoSuchNameError:
             if asked == 1:
-                return [VarBind(first, SnmpType.NO_SUCH_OBJECT if rows == _GET else SnmpType.END_OF_MIB_VIEW)]
+                return [_Variable(f".{first}", "NOSUCHOBJECT" if rows == _GET else "ENDOFMIBVIEW")]
             text = f"{self._where} does not have all of the {asked} names asked for"
             raise SnmpNoSuchObject(text) from None  # the library does not say which, though the device did
         except (EasySNMPError, SystemError) as error:
             raise _blaming(self._translated(error, session), session, asked) from None
         if _LIBRARY.snmp_get_statistic(_WRONG_DIGESTS) != forged and self._target.version == "3":
             raise SnmpAuthError(f"an answer in the name of {self._where} was not signed with this credential's key")
-        return [_var_bind(variable) for variable in names if variable.snmp_type is not None]
+        return [variable for variable in names if variable.snmp_type is not None]
 
     def _usable(self) -> Session:
         if self._session is None:

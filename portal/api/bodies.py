@@ -220,6 +220,10 @@ class Step:
     rows: Annotated[int, "Values that the OLT returned."]
     error_kind: ErrorKind | None
     error_message: str
+    sparse: Annotated[
+        dict[str, list[int]] | None,
+        "Columns read to their end that hold a value of few ONUs: metric → [ONUs with a value, ONUs expected].",
+    ]
 
 
 @dataclass(frozen=True)

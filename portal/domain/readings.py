@@ -37,6 +37,9 @@ _STATE_CODE = re.compile(r"\s*(-?[0-9]{1,10})\s*", re.ASCII)
 _BREAKS = re.compile(r"[\r\n\t]+")
 _HIDDEN = frozenset({"Cc", "Cf", "Cs", "Zl", "Zp"})  # control, bidirectional and other invisible characters
 
+SPARSE_FROM = 8  # ONUs: of fewer a share says little
+SPARSE_SHARE = 4  # less than a quarter of them
+
 
 class ValueType(StrEnum):
     """How the raw octets or number of a column are to be read."""
@@ -122,6 +125,14 @@ def _decoded(spec: ValueSpec, raw: RawValue) -> tuple[float | str | None, str, s
         return None, "", NO_SUCH_INSTANCE, None
     value, reason, online = _DECODERS[spec.type](spec, raw)
     return value, str(raw) if isinstance(raw, int) else printable(raw), reason, online
+
+
+def is_sparse(with_value: int, expected: int) -> bool:
+    """Whether a column that was read to its end holds too few values to be believed (quirk 9).
+
+    Some firmwares answer a table with its first row or two, or with "no value" in every row, and call that complete.
+    """
+    return expected >= SPARSE_FROM and with_value * SPARSE_SHARE < expected
 
 
 def constant_zero(readings: Sequence[Reading]) -> bool:

@@ -127,6 +127,8 @@ class ExecutionStep(Base):
     octets: Mapped[int] = mapped_column(BigInteger, default=0, server_default="0")
     error_kind: Mapped[ErrorKind | None] = mapped_column(Word(ErrorKind))
     error_message: Mapped[str] = mapped_column(String(500), default="")
+    # Columns read to their end that hold a value of few ONUs: metric → [ONUs with a value, ONUs expected].
+    sparse: Mapped[dict[str, list[int]] | None] = mapped_column(JSON(none_as_null=True))
 
     attempt: Mapped[ExecutionAttempt] = relationship(back_populates="steps")
 

@@ -1,7 +1,7 @@
 """Executions as pollers report them: begin and end a try, lose one, hand one over. One transaction each."""
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -179,12 +179,12 @@ def write_result(
     status = AttemptStatus.SUCCESS if result.succeeded else AttemptStatus.FAILED
     kind, message = (failure.error_kind, failure.error_message) if failure else (None, "")
     attempt_id = life.close_attempt(session, execution, status, now, kind, message)
-    if attempt_id is not None:
-        _write_steps(session, attempt_id, result, nodes)
     books = books or Books(execution.olt_id, execution.id)
     for step in result.steps:
         if step.node_id not in books.entered:
             _enter(session, books, step, nodes, now)
+    if attempt_id is not None:
+        _write_steps(session, attempt_id, result, nodes, books.sparse)
     execution.result = books.counts | {
         "steps": len(result.steps),
         "completed_steps": sum(step.status is StepStatus.SUCCESS for step in result.steps),
@@ -235,8 +235,12 @@ def _locked_nodes(session: Session, steps: Sequence[StepResult]) -> dict[int, An
     return {row.id: row for row in session.execute(query)}
 
 
-def _write_steps(session: Session, attempt_id: int, result: CompositeResult, nodes: dict[int, Any]) -> None:
-    rows = [_step_row(attempt_id, position, step, nodes) for position, step in enumerate(result.steps)]
+def _write_steps(
+    session: Session, attempt_id: int, result: CompositeResult, nodes: dict[int, Any],
+    sparse: Mapping[int, Mapping[str, list[int]]],
+) -> None:  # fmt: skip
+    rows = [_step_row(attempt_id, position, step, nodes) | {"sparse": sparse.get(step.node_id)}
+            for position, step in enumerate(result.steps)]  # fmt: skip
     table: Any = ExecutionStep.__table__  # not the class: that would be one statement for each set of empty columns
     session.execute(insert(table), rows)
     ran = [step for step in result.steps if step.node_id in nodes and step.status is not StepStatus.SKIPPED]

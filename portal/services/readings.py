@@ -10,7 +10,7 @@ from portal.domain import searching
 from portal.domain.composite import ColumnReadings, ReadingSpec, StepResult
 from portal.domain.formulas import Position
 from portal.domain.positions import position_of
-from portal.domain.readings import UNSUPPORTED, Reading, ValueType, constant_zero
+from portal.domain.readings import UNSUPPORTED, Reading, ValueType, constant_zero, is_sparse
 from portal.domain.statuses import NodeKind, OnuEventKind
 from portal.extensions import after_commit
 from portal.models import Olt, Onu, PonPort
@@ -30,12 +30,14 @@ class Books:
     """One composite's entries, step by step; what the database holds of its OLT is read once.
 
     `counts`: onus_seen, onus_new, onus_gone, ports, values (read), changed (written). `entered`: ids of the nodes whose
-    steps are written. After a rollback what it remembers is wrong: go on with `afresh()`.
+    steps are written. `sparse`: node id → metric → [ONUs with a value, ONUs expected], of columns that were read to
+    their end and hold few values. After a rollback what it remembers is wrong: go on with `afresh()`.
     """
 
     def __init__(self, olt_id: int, execution_id: int) -> None:
         self.olt_id, self.execution_id = olt_id, execution_id
         self.entered: set[int] = set()
+        self.sparse: dict[int, dict[str, list[int]]] = {}
         self._kept: dict[str, int] = {}
         self.counts = {"onus_seen": 0, "onus_new": 0, "onus_gone": 0, "ports": 0, "values": 0, "changed": 0}
         self._onus: dict[int, Row] | None = None
@@ -45,6 +47,7 @@ class Books:
         """The same entries with nothing remembered of the database."""
         other = Books(self.olt_id, self.execution_id)
         other.entered = set(self.entered)
+        other.sparse = {node_id: found for node_id, found in self.sparse.items() if node_id in self.entered}
         other.counts |= self._kept
         other._kept = dict(self._kept)
         return other
@@ -81,6 +84,8 @@ class Books:
                 serials = {r.index: r.value.replace(":", "") for r in column.readings if isinstance(r.value, str)}
                 identify(session, source, known, serials, complete=column.whole)
         self._values(session, source, columns, known)
+        if kind is not NodeKind.DISCOVERY and (found := _sparse(columns, known)):
+            self.sparse[step.node_id] = found
 
     def _known(self, session: Session) -> dict[int, Row]:
         if self._onus is None:
@@ -134,6 +139,13 @@ class Books:
         self.counts["changed"] += latest.store(
             session, self.olt_id, self.execution_id, known.keys(), list(entries.values()), source.at
         )
+
+
+def _sparse(columns: list[ColumnReadings], known: Mapping[int, Row]) -> dict[str, list[int]]:
+    """Columns that hold a value of few of the ONUs. One that is offline has no light, nor much else."""
+    expected = sum(row.present and row.online is not False for row in known.values())
+    with_value = {c.spec.metric: sum(r.value is not None for r in c.readings) for c in columns if c.whole}
+    return {metric: [count, expected] for metric, count in with_value.items() if is_sparse(count, expected)}
 
 
 def _supported(column: ColumnReadings) -> ColumnReadings:

@@ -12,7 +12,7 @@ from portal.domain.composite import ColumnReadings, CompositeResult, Progress, R
 from portal.domain.formulas import IndexFormula
 from portal.domain.readings import Reading, StateLabel, ValueSpec, ValueType, decode, decoder
 from portal.domain.statuses import ErrorKind, OnuEventKind, Presence, StepStatus
-from portal.models import OltRead, Onu, OnuData, OnuEvent, OnuHistory, WorkflowNode
+from portal.models import ExecutionStep, OltRead, Onu, OnuData, OnuEvent, OnuHistory, WorkflowNode
 from portal.queries import onus as pages
 from portal.services import executions, history, run_requests
 from portal.services.readings import Books
@@ -101,6 +101,9 @@ class Line:
 
     def latest(self, onu: Onu, metric: str = "onu_rx_power") -> OnuData | None:
         return self.session.get(OnuData, (onu.id, metric))
+
+    def counts_of_values(self) -> int:
+        return len([one for one in self.session.scalars(select(OnuData)) if one.number is not None])
 
     def kept(self, onu: Onu) -> list[float | None]:
         query = select(OnuHistory).where(OnuHistory.onu_id == onu.id).order_by(OnuHistory.collected_at)
@@ -454,3 +457,38 @@ def test_the_encoding_of_an_olts_texts_is_a_setting_of_the_olt(line: Line) -> No
     assert work is not None
     assert {spec.value.encoding for step in work.steps for spec in step.specs} == {"gbk"}
     assert decode(replace(TEXT.value, encoding="gbk"), "1", "客户".encode("gbk")) == Reading("1", "客户", "0xBFCDBBA7")
+
+
+# Tables that are whole and yet say nearly nothing
+
+
+def sparse(line: Line) -> dict[str, list[int]] | None:
+    step = line.session.scalars(select(ExecutionStep).order_by(ExecutionStep.id.desc()).limit(1)).one()
+    assert step.status is StepStatus.SUCCESS
+    return step.sparse
+
+
+def test_quirk_09_a_table_that_ends_after_a_row_or_two_is_kept_and_told_of(line: Line) -> None:
+    there: dict[str, Raw] = {at(number): 1 for number in range(1, 32)}
+    line.run(there, line.powers({at(1): -2000}))
+    assert sparse(line) == {"onu_rx_power": [1, 31]}
+    assert line.counts_of_values() == 1, "what it said is kept"
+    line.run(there, line.powers({index: -2000 for index in there}))
+    assert sparse(line) is None
+
+
+def test_quirk_09_no_value_in_every_row_of_a_table_is_told_of(line: Line) -> None:
+    there: dict[str, Raw] = {at(number): 1 for number in range(1, 32)}
+    line.run(there, line.powers({index: 2147483647 for index in there}))
+    assert sparse(line) == {"onu_rx_power": [0, 31]}
+
+
+@pytest.mark.parametrize(
+    ("online", "offline", "complete"), [(2, 29, True), (31, 0, False), (7, 0, True)], ids=["dark", "cut", "few"]
+)
+def test_onus_without_light_a_cut_walk_and_a_handful_of_onus_are_no_reason_to_doubt_a_table(
+    line: Line, online: int, offline: int, complete: bool
+) -> None:
+    states: dict[str, Raw] = {at(number): 1 if number <= online else 2 for number in range(1, online + offline + 1)}
+    line.run(states, line.powers({at(1): -2000}, complete=complete))
+    assert sparse(line) is None

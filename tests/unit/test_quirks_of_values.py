@@ -259,6 +259,18 @@ def test_quirk_47_the_largest_counter_is_no_count() -> None:
     assert meaning("generic.if_in_octets", 18446744073709551614).value is not None
 
 
+def test_quirk_48_where_a_counter_is_offered_so_is_what_tells_that_it_started_over() -> None:
+    """The product makes no rates; who makes them from what it read needs ifCounterDiscontinuityTime beside."""
+    names = {row.name for row in SHIPPED["generic"].oids}
+    assert {"if_in_octets", "if_out_octets", "if_counter_discontinuity"} <= names
+
+
+def test_quirk_50_traffic_is_counted_with_64_bits_or_not_at_all() -> None:
+    """ifInOctets and ifOutOctets wrap within 34 s at 1 Gbit/s."""
+    short = {"1.3.6.1.2.1.2.2.1.10", "1.3.6.1.2.1.2.2.1.16"}
+    assert [row.name for data in SHIPPED.values() for row in data.oids if row.oid in short] == []
+
+
 def test_quirk_54_no_tree_that_was_only_ever_copied_is_in_the_catalogue() -> None:
     invented = ("1.3.6.1.4.1.5765.", "1.3.6.1.4.1.6527.3.1.2.33.", "1.3.6.1.4.1.6321.1.2.2.4.",
                 "1.3.6.1.4.1.3902.1082.500.10.2.8.")  # fmt: skip
