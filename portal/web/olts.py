@@ -12,7 +12,7 @@ from werkzeug.wrappers import Response as BaseResponse
 from portal.domain.statuses import Role
 from portal.extensions import htmx
 from portal.models import Olt
-from portal.queries import catalogue, keyset, olts, workflows
+from portal.queries import catalogue, keyset, learned, olts, workflows
 from portal.services import olts as service
 from portal.services.errors import Invalid, ServiceError
 from portal.web import args, live
@@ -115,6 +115,8 @@ def detail(olt_id: int) -> Response:
         executions=olts.last_executions(olt.id),
         credential=catalogue.credential(olt.credential_id),
         choices=[] if htmx else catalogue.oid_choices(olt.brand_id),
+        sizes=[] if htmx else learned.sizes(olt),
+        families=[] if htmx else learned.families(olt.id),
         modes=[(mode.value, str(label)) for mode, label in MODES.items()],
     )
 

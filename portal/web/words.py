@@ -21,6 +21,7 @@ from portal.domain.statuses import (
     StepStatus,
     Trigger,
 )
+from portal.domain.table_sizes import SizeOutcome
 
 
 class Face(NamedTuple):
@@ -126,6 +127,14 @@ SKIPS: Mapping[SkipReason, LazyString] = {
 }
 
 
+OUTCOMES: dict[SizeOutcome, LazyString] = {
+    SizeOutcome.ANSWERED: _l("answered"),
+    SizeOutcome.TOO_BIG: _l("refused: tooBig"),
+    SizeOutcome.TIMEOUT: _l("not answered, though fewer were"),
+    SizeOutcome.TRUNCATED: _l("answered, the rest was cut off"),
+}
+
+
 LANES = {"high": _l("first"), "normal": _l("normal"), "retry": _l("retry")}
 
 
@@ -159,4 +168,9 @@ def skip_words(reason: SkipReason | None) -> LazyString | str:
     return SKIPS[reason] if reason else ""
 
 
-FILTERS = {"face": face, "error_words": error_words, "skip_words": skip_words}
+def outcome_words(outcome: SizeOutcome) -> LazyString:
+    """What became of a message that asked for so many values."""
+    return OUTCOMES[outcome]
+
+
+FILTERS = {"face": face, "error_words": error_words, "skip_words": skip_words, "outcome_words": outcome_words}

@@ -154,6 +154,7 @@ class Seeder:
         for place in range(3):
             self.session.add(m.PonPort(olt_id=olt.id, index_key=str(4194312192 + (place << 8)), frame=0, slot=1,
                                        port=place, name=f"GPON 0/1/{place}", last_seen=self.ago(60)))  # fmt: skip
+        self._learned(olt, column)
         rows = [{"index": f"4194312192.{n}", "at": [0, 1, 0, n], "raw": str(1 + n % 2), "reason": "",
                  "value": "offline" if n % 2 else "online", "online": not n % 2} for n in range(6)]  # fmt: skip
         shown = {"metric": "onu_state", "oid": state.oid, "unit": "", "rows": 6, "missing": 0, "complete": True,
@@ -164,6 +165,20 @@ class Seeder:
                     result={"rows": 6, "pdus": 2, "timeouts": 0, "ms": 41, "complete": True, "cut": False,
                             "columns": [shown]})
         )  # fmt: skip
+
+    def _learned(self, olt: m.Olt, column: str) -> None:
+        """A table that fails on 40 values, one that never failed, and how the interfaces' names are read."""
+        seen = [(40, "too_big", 5000), (20, "answered", 5000), (20, "answered", 900)]
+        moments = [[size, outcome, self.ago(age).isoformat()] for size, outcome, age in seen]
+        self.session.add_all([
+            m.TableSize(olt_id=olt.id, operation="walk", root=f"{column}.46.1", size=20, too_big=40,
+                        evidence=moments, learned_at=self.ago(900), retry_larger_after=self.ago(-80000)),
+            m.TableSize(olt_id=olt.id, operation="get", root=f"{column}.51.1", size=80, too_big=None,
+                        evidence=[[80, "answered", self.ago(60).isoformat()]], learned_at=self.ago(60)),
+            m.OltIndexFamily(olt_id=olt.id, space="huawei_gpon", formula="huawei_gpon", digest="0" * 64,
+                             evidence={"names": 16, "tried": [{"formula": "huawei_gpon", "agree": 16, "contradict": 0,
+                                                               "first": None}]}, decided_at=self.ago(9000)),
+        ])  # fmt: skip
 
     def _state(self, n: int) -> dict[str, Any]:
         if self.size.olts > 10 and n % 41 == 7:

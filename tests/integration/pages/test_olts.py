@@ -153,6 +153,19 @@ def test_the_page_of_an_olt_says_who_holds_it_and_what_it_did(seeded: Flask) -> 
         assert words in text
 
 
+def test_the_page_shows_what_was_learned_of_the_olt(seeded: Flask) -> None:
+    card = soup(english(seeded, "viewer").get("/olts/2")).select_one(".nw-learned")
+    assert card is not None
+    text = " ".join(card.get_text(" ").split())
+    for words in ("State 1.3.6.1.4.1.2011.6.128.1.1.2.46.1 Walk 20 40", "Received by the ONU", "GET 80 never",
+                  "refused: tooBig", "huawei_gpon"):  # fmt: skip
+        assert words in text
+
+
+def test_an_olt_that_was_never_read_has_nothing_learned(built: Flask) -> None:
+    assert soup(english(built).get("/olts/1")).select_one(".nw-learned") is None
+
+
 def test_an_unreachable_olt_says_what_to_check(seeded: Flask) -> None:
     with written(seeded) as session:
         session.execute(update(Olt).where(Olt.id == 1).values(state=OltState.UNREACHABLE, consecutive_failures=4))
