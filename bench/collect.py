@@ -33,8 +33,11 @@ from portal.domain.composite import CompositeResult, CompositeWork
 from portal.domain.statuses import StepStatus
 from portal.extensions import db
 from portal.models import Olt, Onu, OnuData, WorkflowNode
-from portal.services import catalogue, executions, inventory, latest, run_requests
-from portal.services.readings import Books
+from portal.services.cataloguing import catalogue
+from portal.services.collecting import latest
+from portal.services.collecting.readings import Books
+from portal.services.dispatch import executions, run_requests
+from portal.services.importing import inventory
 from tests.support.oltsim_c import oltsim
 from tests.support.postgres import postgres_cluster
 

@@ -14,7 +14,7 @@ from bench.common import skips
 from portal.domain.statuses import AttemptStatus, ErrorKind, ExecutionStatus, StepStatus, Trigger
 from portal.extensions import db
 from portal.models import AuditLog, Execution, ExecutionAttempt, OnuData, WorkflowNode
-from portal.services.life import MAX_LOSSES
+from portal.services.dispatch.life import MAX_LOSSES
 
 ENDS = {
     ExecutionStatus.SUCCESS: AttemptStatus.SUCCESS,

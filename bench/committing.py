@@ -20,7 +20,7 @@ from portal.domain.readings import Reading
 from portal.domain.statuses import NodeKind, StepStatus
 from portal.extensions import db, transaction
 from portal.models import Brand, Credential, Oid, Olt, Workflow, WorkflowNode
-from portal.services import rehearsal
+from portal.services.dispatch import rehearsal
 
 ONUS = 16  # of each OLT
 STEPS = 2  # of each composite: a discovery and a walk

@@ -20,7 +20,8 @@ from config import load_settings
 from portal.domain.statuses import ACTIVE, EventType
 from portal.extensions import db, transaction
 from portal.models import CoordinatorLog, Execution, Olt, Poller, WorkflowNode
-from portal.services import catalogue, inventory
+from portal.services.cataloguing import catalogue
+from portal.services.importing import inventory
 from tests.support.oltsim_c import oltsim
 from tests.support.postgres import postgres_cluster
 from tests.support.stack import Stack, stack

@@ -30,7 +30,9 @@ from config import load_settings
 from portal.domain.statuses import ExecutionStatus, OltState
 from portal.extensions import db
 from portal.models import Execution, Olt, Workflow, WorkflowNode
-from portal.services import catalogue, inventory, olts
+from portal.services.cataloguing import catalogue
+from portal.services.importing import inventory
+from portal.services.network import olts
 from tests.support import oltsim_c
 from tests.support.stack import Stack, stack
 

@@ -25,7 +25,7 @@ from portal import queueing
 from portal.domain.statuses import ExecutionStatus, NodeKind
 from portal.extensions import db, transaction
 from portal.models import Execution, Olt, Workflow, WorkflowNode
-from portal.services import rehearsal
+from portal.services.dispatch import rehearsal
 
 POLLERS = 4
 CHAIN = 60  # composites in the one OLT's queue

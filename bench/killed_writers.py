@@ -32,7 +32,7 @@ from portal.domain.composite import CompositeResult, CompositeWork
 from portal.domain.statuses import ACTIVE, ExecutionStatus
 from portal.extensions import db
 from portal.models import Execution
-from portal.services import executions, run_requests
+from portal.services.dispatch import executions, run_requests
 from portal.services.errors import Conflict
 from scheduler.tick import tick
 

@@ -20,8 +20,9 @@ from portal import queueing
 from portal.domain.statuses import ExecutionStatus, NodeKind, Trigger
 from portal.extensions import db, transaction
 from portal.models import Execution, ExecutionAttempt, Olt, Workflow, WorkflowNode
-from portal.services import olts, run_requests
-from portal.services.tickets import tickets_for
+from portal.services.dispatch import run_requests
+from portal.services.dispatch.tickets import tickets_for
+from portal.services.network import olts
 from tests.support.oltsim_c import oltsim
 
 REQUEST_MICROSECONDS = 5_000

@@ -27,7 +27,7 @@ from portal import queueing
 from portal.domain.statuses import ExecutionStatus
 from portal.extensions import db
 from portal.models import WorkflowNode
-from portal.services import executions
+from portal.services.dispatch import executions
 from scheduler.tick import tick
 
 TEMPLATE = """

@@ -28,7 +28,7 @@ from portal.extensions import db, transaction
 from portal.models import Execution, Olt
 from portal.queries import dashboard, pulse
 from portal.queries import executions as executions_read
-from portal.services import executions, work
+from portal.services.dispatch import executions, work
 
 GOAL_COMMIT_MS, GOAL_WAL_MIB = 200.0, 64.0
 STOP = "stop"  # file that ends the readers

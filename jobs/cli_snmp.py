@@ -27,9 +27,11 @@ from portal.domain.readings import RawValue, decode
 from portal.domain.statuses import NodeKind
 from portal.extensions import KeyringError, db
 from portal.models import Olt
-from portal.services import aims, catalogue, explaining, recognition, trials, work
-from portal.services.aims import Aim
+from portal.services.cataloguing import catalogue, explaining, recognition
+from portal.services.dispatch import work
 from portal.services.errors import Invalid, ServiceError
+from portal.services.trying import aims, trials
+from portal.services.trying.aims import Aim
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 

@@ -22,8 +22,8 @@ from rq.worker_pool import WorkerData, WorkerPool
 from jobs import claim as claims
 from jobs.worker import PollerWorker, close_connections, die_with_parent, push_unstarted, report_lost
 from portal import queueing
-from portal.services import pool as rows
-from portal.services import rehearsal
+from portal.services.dispatch import pool as rows
+from portal.services.dispatch import rehearsal
 
 log = logging.getLogger(__name__)
 

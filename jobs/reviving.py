@@ -21,8 +21,8 @@ from jobs.snmp.session import SnmpSession
 from portal import queueing
 from portal.domain.composite import SnmpTarget
 from portal.domain.statuses import ErrorKind
-from portal.services import reachability
-from portal.services.reachability import Suspect
+from portal.services.dispatch import reachability
+from portal.services.dispatch.reachability import Suspect
 
 log = logging.getLogger(__name__)
 

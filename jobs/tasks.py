@@ -17,9 +17,9 @@ from portal import queueing
 from portal.domain.composite import CompositeResult, CompositeWork, StepResult
 from portal.domain.statuses import ExecutionStatus
 from portal.extensions import db
-from portal.services import executions
-from portal.services.executions import StaleToken
-from portal.services.readings import Books
+from portal.services.collecting.readings import Books
+from portal.services.dispatch import executions
+from portal.services.dispatch.executions import StaleToken
 
 log = logging.getLogger(__name__)
 

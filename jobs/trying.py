@@ -19,7 +19,8 @@ from portal import queueing
 from portal.domain.composite import SnmpTarget
 from portal.domain.statuses import ErrorKind
 from portal.extensions import db
-from portal.services import probes, recognition, trials
+from portal.services.cataloguing import recognition
+from portal.services.trying import probes, trials
 
 log = logging.getLogger(__name__)
 

@@ -24,7 +24,7 @@ from jobs import claim as claims
 from jobs.claim import Claim, Lease
 from portal import queueing
 from portal.extensions import db
-from portal.services import executions
+from portal.services.dispatch import executions
 
 log = logging.getLogger(__name__)
 

@@ -21,7 +21,7 @@ from sqlalchemy.exc import OperationalError
 
 from portal import queueing
 from portal.extensions import db
-from portal.services import set_back
+from portal.services.dispatch import set_back
 from scheduler import periodic
 from scheduler.tick import tick
 

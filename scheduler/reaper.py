@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 from flask import current_app
 
 from portal import queueing
-from portal.services import executions, reaping
+from portal.services.dispatch import executions, reaping
 
 log = logging.getLogger(__name__)
 

@@ -15,7 +15,7 @@ from portal.domain.fields import FieldError
 from portal.domain.slots import DueMaster, Plan
 from portal.extensions import db
 from portal.queueing import Ticket
-from portal.services import clock, slots
+from portal.services.dispatch import clock, slots
 from scheduler import due, planner
 
 log = logging.getLogger(__name__)

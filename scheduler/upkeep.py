@@ -5,7 +5,8 @@ from datetime import UTC, datetime
 
 from flask import current_app
 
-from portal.services import pool, retention
+from portal.services import retention
+from portal.services.dispatch import pool
 
 log = logging.getLogger(__name__)
 

@@ -20,7 +20,7 @@ from portal import (
     queueing,
 )
 from portal.extensions import Base, db, prepare_engine
-from portal.services import users
+from portal.services.people import users
 from tests.support.postgres import PostgresCluster, postgres_cluster
 from tests.support.redis_server import RedisServer, redis_server
 

@@ -19,7 +19,7 @@ from portal.api.errors import ApiError
 from portal.domain.roles import allows
 from portal.domain.statuses import Role
 from portal.extensions import csrf, limiter
-from portal.services import tokens
+from portal.services.people import tokens
 
 View = TypeVar("View", bound=Callable[..., Any])
 

@@ -12,7 +12,7 @@ from portal.domain.statuses import ExecutionStatus, Role, Trigger
 from portal.models import Execution, ExecutionAttempt, ExecutionStep
 from portal.queries import api as query
 from portal.queries import executions
-from portal.services import run_requests as service
+from portal.services.dispatch import run_requests as service
 
 TAG = "Executions"
 PAGE = 50

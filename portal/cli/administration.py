@@ -9,7 +9,9 @@ from portal.cli.output import json_option, now, print_json, print_table, told_on
 from portal.domain.statuses import Role
 from portal.extensions import db
 from portal.models import User
-from portal.services import catalogue, keys, users
+from portal.services import keys
+from portal.services.cataloguing import catalogue
+from portal.services.people import users
 
 catalog = AppGroup("catalog", help="What can be read from which OLT.")
 

@@ -13,9 +13,9 @@ from sqlalchemy.exc import OperationalError, ProgrammingError
 
 from portal.domain.catalogue_data import CatalogueError
 from portal.extensions import KeyringError
-from portal.services.clock import portal_zone
+from portal.services.dispatch.clock import portal_zone
 from portal.services.errors import Invalid, ServiceError
-from portal.services.inventory_yaml import InventoryInvalid
+from portal.services.importing.inventory_yaml import InventoryInvalid
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 

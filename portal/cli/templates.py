@@ -5,7 +5,7 @@ from flask.cli import AppGroup
 
 from portal.cli.output import json_option, now, print_json, print_table, told_on_stderr
 from portal.queries import templates as stored
-from portal.services import templates
+from portal.services.network import templates
 
 template = AppGroup("template", help="Sets of nodes that are applied to many OLTs.")
 

@@ -10,7 +10,7 @@ from portal.cli.output import json_option, now, print_json, print_table, told_on
 from portal.domain.statuses import Role
 from portal.extensions import db
 from portal.models import ApiToken
-from portal.services import tokens
+from portal.services.people import tokens
 
 LONGEST_DAYS = tokens.LONGEST_LIFE.days
 SHOWN = ("name", "prefix", "role", "state", "created_at", "expires_at", "last_used_at", "revoked_at")

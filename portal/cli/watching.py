@@ -9,7 +9,7 @@ from portal.cli.output import json_option, now, plain, print_json, print_table, 
 from portal.domain.statuses import ExecutionStatus
 from portal.queries import executions, pollers, pulse, queue
 from portal.queries.pollers import PollerRow, PoolRow
-from portal.services import pool as pool_service
+from portal.services.dispatch import pool as pool_service
 
 MOST_ROWS = 1000
 

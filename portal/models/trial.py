@@ -33,7 +33,7 @@ class Trial(Base):
     """One reading that is shown and stored nowhere else. Of a node, or (node_id None) of an OID that somebody typed.
 
     `oid` holds catalogue keys or dotted OIDs with commas between, as a node does. `result` is described at
-    portal.services.trials.summary; it is bounded there.
+    portal.services.trying.trials.summary; it is bounded there.
     """
 
     __tablename__ = "trials"

@@ -17,7 +17,7 @@ from portal.queries.matching import contains_folded
 
 RX, OLT_RX, DISTANCE = "onu_rx_power", "onu_olt_rx_power", "onu_distance"
 WEAK_BELOW_DBM = -25.0  # pages mark readings below in amber; G.984.2 class B+ receivers stop at -27
-PRESENCE = "presence:"  # and the discovery that answers for the ONU; portal.services.onus writes it
+PRESENCE = "presence:"  # and the discovery that answers for the ONU; portal.services.collecting.onus writes it
 FOUND_LIMIT = 1_000  # above, a search is too wide to be sorted and counted while somebody types
 SORT_LIMIT = 100_000  # above this, sorting and counting by state would read too much for a page
 STATES = ("online", "offline", "unread", "weak", "gone")
@@ -170,7 +170,7 @@ def find(wanted: OnuFilter) -> OnuFilter | None:
 
 _rx = aliased(OnuData)
 _present = Onu.presence == Presence.ENABLED
-# What a complete run says of all present ONUs stands once for the OLT, not in each row (portal.services.latest).
+# What a complete run says of all present ONUs stands once for the OLT, not in each row (services.collecting.latest).
 _listed = aliased(OltRead)
 _with_listed = and_(_listed.olt_id == Onu.olt_id, _listed.metric == literal(PRESENCE) + cast(Onu.found_by, String))
 _seen_at = case((and_(_present, _listed.read_at > Onu.last_seen), _listed.read_at), else_=Onu.last_seen)

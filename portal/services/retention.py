@@ -8,7 +8,7 @@ from sqlalchemy import ColumnElement, delete, select
 from portal.domain.statuses import ExecutionStatus
 from portal.extensions import Base, transaction
 from portal.models import CoordinatorLog, Execution, OnuEvent, PollerStats, Probe, Trial
-from portal.services import history
+from portal.services.collecting import history
 
 BATCH = 500
 LOG_DAYS = 7

@@ -16,10 +16,10 @@ from portal.domain.statuses import Role
 from portal.extensions import db
 from portal.models import Brand, Oid
 from portal.queries import keyset, oids, olts
-from portal.services import catalogue_edit as service
-from portal.services import explaining, index_families
+from portal.services.cataloguing import catalogue_edit as service
+from portal.services.cataloguing import explaining, index_families
+from portal.services.cataloguing.explaining import Asked, Preview
 from portal.services.errors import Invalid
-from portal.services.explaining import Asked, Preview
 from portal.web import args, live
 from portal.web.access import requires
 from portal.web.catalogue_forms import OidForm

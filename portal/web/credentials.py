@@ -7,8 +7,8 @@ from werkzeug.wrappers import Response
 
 from portal.domain.statuses import Role
 from portal.queries import catalogue
-from portal.services import credentials
 from portal.services.errors import Invalid
+from portal.services.network import credentials
 from portal.web.access import requires
 from portal.web.formatting import now
 from portal.web.forms import CredentialForm, said, secrets_unchanged

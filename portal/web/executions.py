@@ -12,7 +12,7 @@ from flask_login import current_user
 from portal.domain.statuses import ACTIVE, ExecutionStatus, Role, Trigger
 from portal.models import Execution
 from portal.queries import executions, keyset
-from portal.services import run_requests as service
+from portal.services.dispatch import run_requests as service
 from portal.services.errors import NotFound, ServiceError
 from portal.web import live
 from portal.web.access import requires

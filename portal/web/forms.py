@@ -224,7 +224,7 @@ class OltForm(ErrorForm):
         return {name: getattr(olt, name) for name in names} | {"device": device, "credential": olt.credential_id}
 
     def fields(self, credentials: Sequence[CredentialRow]) -> dict[str, Any]:
-        """What services.olts takes: columns, and brand, model, credential by their keys."""
+        """What services.network.olts takes: columns, and brand, model, credential by their keys."""
         values = {k: v for k, v in self.data.items() if k not in ("csrf_token", "device", "credential")}
         brand, _slash, model = (self.device.data or "").partition("/")
         names = {row.id: row.name for row in credentials}
@@ -254,7 +254,7 @@ class ProbeForm(ErrorForm):
         return [f"{field.label.text}: {error}" for field in self for error in field.errors]
 
     def fields(self) -> dict[str, Any]:
-        """Keyword arguments of services.probes.request."""
+        """Keyword arguments of services.trying.probes.request."""
         values = {name: self[name].data for name in ("address", "port", "timeout", "retries")}
         return {k: v for k, v in values.items() if v is not None} | {"credential_id": self.credential.data}
 
@@ -358,7 +358,7 @@ class NodeForm(ErrorForm):
         return {name: getattr(node, name) for name in names} | {"kind": node.kind.value, "interval": interval}
 
     def fields(self, master_id: int | None = None) -> dict[str, Any]:
-        """What services.workflows takes: a master, or with `master_id` a node chained to it."""
+        """What services.network.workflows takes: a master, or with `master_id` a node chained to it."""
         values = {name: value for name, value in self.data.items() if name != "csrf_token"}
         return values | {"master_id": master_id}
 

@@ -9,8 +9,8 @@ from werkzeug.wrappers import Response as BaseResponse
 
 from portal.domain.statuses import Role
 from portal.queries import olts
-from portal.services import olts as service
 from portal.services.errors import Invalid, ServiceError
+from portal.services.network import olts as service
 from portal.web.access import requires, safe_next
 from portal.web.args import LARGEST
 from portal.web.formatting import now, number, zone

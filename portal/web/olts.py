@@ -13,8 +13,8 @@ from portal.domain.statuses import Role
 from portal.extensions import htmx
 from portal.models import Olt
 from portal.queries import catalogue, keyset, learned, olts, workflows
-from portal.services import olts as service
 from portal.services.errors import Invalid, ServiceError
+from portal.services.network import olts as service
 from portal.web import args, live
 from portal.web.access import requires
 from portal.web.formatting import now, number

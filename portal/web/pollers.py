@@ -14,7 +14,7 @@ from werkzeug.wrappers import Response as BaseResponse
 from portal.domain.statuses import Role
 from portal.queries import pollers, pulse
 from portal.queries.pollers import PollerRow, PoolRow, StatsPoint
-from portal.services import pool as service
+from portal.services.dispatch import pool as service
 from portal.services.errors import ServiceError
 from portal.web import args, charts, live
 from portal.web.access import requires

@@ -10,9 +10,9 @@ from werkzeug.wrappers import Response as BaseResponse
 from portal.domain.statuses import Role
 from portal.extensions import htmx
 from portal.queries import olts, probes
-from portal.services import probes as service
 from portal.services.errors import Invalid, ServiceError
-from portal.services.olts import check_address
+from portal.services.network.olts import check_address
+from portal.services.trying import probes as service
 from portal.web import live
 from portal.web.access import requires
 from portal.web.formatting import now

@@ -7,8 +7,8 @@ from werkzeug.wrappers import Response as BaseResponse
 
 from portal.domain.statuses import Role
 from portal.queries import templates
-from portal.services import templates as service
 from portal.services.errors import NotFound
+from portal.services.network import templates as service
 from portal.web import live
 from portal.web.access import requires
 from portal.web.formatting import now

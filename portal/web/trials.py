@@ -12,8 +12,8 @@ from portal.domain.statuses import Role
 from portal.extensions import htmx
 from portal.models import TrialMode
 from portal.queries import olts, trials, workflows
-from portal.services import trials as service
 from portal.services.errors import Invalid, ServiceError
+from portal.services.trying import trials as service
 from portal.web import live
 from portal.web.access import requires
 from portal.web.formatting import now

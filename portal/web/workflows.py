@@ -9,9 +9,9 @@ from portal.domain.statuses import NodeKind, Role
 from portal.extensions import htmx
 from portal.models import Olt, WorkflowNode
 from portal.queries import catalogue, keyset, olts, templates, workflows
-from portal.services import run_requests
-from portal.services import workflows as service
+from portal.services.dispatch import run_requests
 from portal.services.errors import Invalid, ServiceError
+from portal.services.network import workflows as service
 from portal.web import args, live
 from portal.web.access import requires
 from portal.web.formatting import now

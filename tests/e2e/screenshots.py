@@ -13,7 +13,9 @@ from app import create_app
 from config import load_settings
 from jobs.snmp.simulator.farm import start_farm
 from portal.extensions import db
-from portal.services import catalogue, inventory, users
+from portal.services.cataloguing import catalogue
+from portal.services.importing import inventory
+from portal.services.people import users
 from tests.e2e.conftest import CHROMIUM, FLAGS
 from tests.support.stack import ROOT, Stack, stack
 

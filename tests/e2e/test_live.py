@@ -14,7 +14,7 @@ from app import create_app
 from config import load_settings
 from jobs.snmp.simulator.farm import Farm, start_farm
 from portal.extensions import db
-from portal.services import users
+from portal.services.people import users
 from tests.conftest import Databases
 from tests.support.live import Live
 from tests.support.stack import Stack, stack

@@ -14,7 +14,7 @@ from bench.common import quantile
 from portal.domain.statuses import ExecutionStatus
 from portal.extensions import db
 from portal.models import Execution, ExecutionAttempt
-from portal.services import run_requests
+from portal.services.dispatch import run_requests
 from tests.faults.conftest import Polled
 from tests.faults.simulated import Node, Started, World
 from tests.support.live import ACTOR, Live

@@ -15,7 +15,7 @@ from portal.domain.composite import SnmpTarget
 from portal.domain.statuses import TERMINAL, AttemptStatus, ErrorKind, ExecutionStatus
 from portal.extensions import db
 from portal.models import Execution, ExecutionAttempt, ExecutionStep, OnuData
-from portal.services import run_requests
+from portal.services.dispatch import run_requests
 from tests.conftest import BOTH, Databases
 from tests.faults.rogue_olt import DESCRIPTION, LATE_SECONDS, MANNERS, ONUS, STATE, rogue_olts
 from tests.support.live import ACTOR, Live, polled

@@ -23,7 +23,7 @@ from portal.domain.composite import CompositeResult, CompositeWork
 from portal.domain.statuses import TERMINAL, AttemptStatus, ErrorKind, ExecutionStatus, OltState
 from portal.extensions import db
 from portal.models import ExecutionAttempt, ExecutionStep, Olt
-from portal.services import run_requests
+from portal.services.dispatch import run_requests
 from tests.faults.conftest import Polled
 from tests.support.live import ACTOR, LOG, Live
 

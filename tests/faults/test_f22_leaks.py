@@ -14,7 +14,7 @@ from jobs import poller
 from portal import queueing
 from portal.domain.composite import CompositeResult, CompositeWork, StepResult
 from portal.domain.statuses import ExecutionStatus, StepStatus
-from portal.services import run_requests
+from portal.services.dispatch import run_requests
 from tests.faults.conftest import Polled
 from tests.support.live import ACTOR, Live
 from tests.support.stack import children

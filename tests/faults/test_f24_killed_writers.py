@@ -14,7 +14,7 @@ from bench.killed_writers import Plan
 from portal.domain.statuses import ExecutionStatus, Trigger
 from portal.extensions import db, transaction
 from portal.models import Execution, ExecutionAttempt, ExecutionStep, Olt, OnuData
-from portal.services import executions
+from portal.services.dispatch import executions
 
 pytestmark = [pytest.mark.integration, pytest.mark.fault, pytest.mark.timeout(240)]
 

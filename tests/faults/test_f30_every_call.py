@@ -31,7 +31,7 @@ from portal import queueing
 from portal.domain.statuses import AttemptStatus, ExecutionStatus, StepStatus
 from portal.extensions import db
 from portal.models import Execution, ExecutionAttempt, ExecutionStep, Onu, OnuData
-from portal.services import run_requests
+from portal.services.dispatch import run_requests
 from scheduler.reaper import reap
 from tests.support.builders import ACTOR, make_chained, make_node, make_olt
 from tests.support.redis_server import RedisServer

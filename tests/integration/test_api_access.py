@@ -17,7 +17,7 @@ from portal.domain.roles import allows
 from portal.domain.statuses import Role
 from portal.models import ApiToken, User
 from portal.queries import pollers, pulse
-from portal.services import tokens
+from portal.services.people import tokens
 from tests.support.api import Client, by_session, by_token, error_of, furnished, make_token, ready
 from tests.support.web import written
 

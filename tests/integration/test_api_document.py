@@ -200,8 +200,9 @@ def faulty(
     places = {
         "list_pollers": "portal.queries.pollers.rows", "show_queue": "portal.queries.queue.next_up",
         "show_stats": "portal.queries.pulse.read", "list_executions": "portal.queries.api.executions",
-        "show_execution": "portal.queries.executions.get", "cancel_execution": "portal.services.run_requests.cancel",
-        "run_node": "portal.services.run_requests.run_now", "openapi": "portal.api.openapi.document",
+        "show_execution": "portal.queries.executions.get",
+        "cancel_execution": "portal.services.dispatch.run_requests.cancel",
+        "run_node": "portal.services.dispatch.run_requests.run_now", "openapi": "portal.api.openapi.document",
     }  # fmt: skip
     with monkeypatch.context() as patch:
         patch.setattr(places[one.name], fault)

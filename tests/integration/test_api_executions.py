@@ -16,7 +16,7 @@ from portal.domain.statuses import ErrorKind, ExecutionStatus, Trigger
 from portal.extensions import db
 from portal.models import AuditLog, Execution, Olt, WorkflowNode
 from portal.queries import keyset
-from portal.services import run_requests
+from portal.services.dispatch import run_requests
 from tests.support.api import Client, by_session, by_token, ended, error_of, furnished, ready, waiting_fields
 from tests.support.builders import make_chained, make_node, make_olt
 from tests.support.web import written

@@ -12,8 +12,8 @@ from sqlalchemy.orm import Session
 from portal.domain.statuses import Role
 from portal.extensions import Base, db
 from portal.models import ApiToken, AuditLog
-from portal.services import tokens
 from portal.services.errors import Invalid, NotFound
+from portal.services.people import tokens
 from tests.support.api import Client, ready
 
 

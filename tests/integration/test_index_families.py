@@ -7,7 +7,8 @@ from sqlalchemy import select
 from sqlalchemy.orm import Session
 
 from portal.models import Credential, IndexFormula, Oid, Olt, OltIndexFamily, PonPort
-from portal.services import catalogue, credentials, index_families, olts, recognition
+from portal.services.cataloguing import catalogue, index_families, recognition
+from portal.services.network import credentials, olts
 
 ACTOR = "rosa"
 

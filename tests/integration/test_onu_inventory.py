@@ -14,8 +14,9 @@ from portal.domain.readings import Reading, StateLabel, ValueSpec, ValueType, de
 from portal.domain.statuses import ErrorKind, OnuEventKind, Presence, StepStatus
 from portal.models import ExecutionStep, OltRead, Onu, OnuData, OnuEvent, OnuHistory, WorkflowNode
 from portal.queries import onus as pages
-from portal.services import executions, history, run_requests
-from portal.services.readings import Books
+from portal.services.collecting import history
+from portal.services.collecting.readings import Books
+from portal.services.dispatch import executions, run_requests
 from tests.support.builders import ACTOR, make_chained, make_node, make_olt
 
 PORT = 4194312448  # GPON 0/1/1

@@ -18,8 +18,9 @@ from portal.domain.statuses import (
     Trigger,
 )
 from portal.models import AuditLog, CoordinatorLog, Execution, Olt, WorkflowNode
-from portal.services import executions, olts, reachability
+from portal.services.dispatch import executions, reachability
 from portal.services.errors import Invalid, NotFound
+from portal.services.network import olts
 from tests.support.builders import ACTOR, make_node, make_olt
 
 SECOND, MINUTE = timedelta(seconds=1), timedelta(minutes=1)

@@ -11,7 +11,8 @@ from portal.domain.composite import ColumnReadings, CompositeResult, StepResult
 from portal.domain.readings import Reading
 from portal.domain.statuses import EventType, Presence, StepStatus
 from portal.models import CoordinatorLog, Execution, Onu, OnuData, OnuEvent, PonPort
-from portal.services import executions, onus, run_requests
+from portal.services.collecting import onus
+from portal.services.dispatch import executions, run_requests
 from tests.support.builders import ACTOR, make_chained, make_node, make_olt
 
 PORT = 4194312448  # GPON 0/1/1

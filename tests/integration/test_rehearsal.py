@@ -5,7 +5,7 @@ from sqlalchemy.orm import Session
 
 from portal.domain.statuses import StepStatus
 from portal.extensions import Base, db
-from portal.services import executions, rehearsal
+from portal.services.dispatch import executions, rehearsal
 from tests.integration.test_executions import outcome, slot_taken
 
 

@@ -19,7 +19,8 @@ from jobs.snmp.simulator.usm import V3User
 from portal import queueing
 from portal.domain.statuses import OltState
 from portal.models import Olt
-from portal.services import olts, reachability
+from portal.services.dispatch import reachability
+from portal.services.network import olts
 from tests.support.builders import ACTOR, make_credential, make_olt
 from tests.support.redis_server import RedisServer
 

@@ -18,8 +18,9 @@ from portal.models import (
     WorkflowNode,
     WorkflowTemplate,
 )  # fmt: skip
-from portal.services import inventory, olts, workflows
-from portal.services.inventory import InventoryInvalid, Report
+from portal.services.importing import inventory
+from portal.services.importing.inventory import InventoryInvalid, Report
+from portal.services.network import olts, workflows
 from tests.support.builders import ACTOR, make_catalogue, make_node, make_olt
 from tests.unit.test_inventory_file import EXAMPLE
 

@@ -10,8 +10,9 @@ from sqlalchemy.orm import Session
 
 from portal.domain.statuses import ExecutionStatus, OltState
 from portal.models import AuditLog, Execution, Olt, WorkflowNode
-from portal.services import executions, olts, workflows
+from portal.services.dispatch import executions
 from portal.services.errors import Invalid, NotFound
+from portal.services.network import olts, workflows
 from tests.support.builders import (
     ACTOR,
     make_catalogue,

@@ -7,7 +7,7 @@ from sqlalchemy import select
 from sqlalchemy.orm import Session
 
 from portal.models import Poller
-from portal.services import pool
+from portal.services.dispatch import pool
 from portal.services.errors import Conflict, Invalid, NotFound
 from tests.support.builders import ACTOR
 

@@ -8,7 +8,7 @@ from jobs import claim as claims
 from jobs import tasks
 from jobs.claim import Lease, LeaseLost
 from portal.domain.composite import CompositeWork, SnmpTarget
-from portal.services import executions
+from portal.services.dispatch import executions
 
 
 def test_a_database_that_kept_the_holder_waiting_past_its_lease_costs_the_olt_no_datagram(

@@ -8,7 +8,7 @@ from sqlalchemy.orm import Session
 from portal.domain.table_sizes import GET, KEPT_EVIDENCE, WALK, KnownSize, SizeEvidence, SizeOutcome
 from portal.extensions import transaction
 from portal.models.table_size import TableSize
-from portal.services import table_sizes
+from portal.services.collecting import table_sizes
 from tests.support.builders import make_catalogue, make_olt
 
 TABLE, OTHER = "1.3.6.1.4.1.2011.6.128.1.1.2.46.1", "1.3.6.1.4.1.2011.6.128.1.1.2.51.1"

@@ -19,7 +19,7 @@ from portal.extensions import db
 from portal.models import CoordinatorLog, Execution, Olt, SchedulerState, Workflow, WorkflowNode, WorkflowTemplate
 from portal.models.workflow import TemplateNode
 from portal.queueing import Ticket
-from portal.services import reaping, slots
+from portal.services.dispatch import reaping, slots
 from scheduler import due, planner
 from scheduler import reaper as reapers
 from scheduler import tick as ticks

@@ -8,7 +8,7 @@ from sqlalchemy import func, select
 from jobs.snmp.simulator.farm import Farm
 from portal.extensions import db
 from portal.models import Execution, Onu, OnuData, Trial, TrialMode, TrialStatus
-from portal.services import trials
+from portal.services.trying import trials
 from tests.support.live import ACTOR, Live
 
 

@@ -12,7 +12,7 @@ from portal.api.blueprint import init_api
 from portal.domain.statuses import AttemptStatus, ErrorKind, ExecutionStatus, StepStatus
 from portal.extensions import db, limiter
 from portal.models import Execution, ExecutionAttempt, ExecutionStep, Poller, Pool, WorkflowNode
-from portal.services import tokens
+from portal.services.people import tokens
 from tests.support import seed
 from tests.support.builders import make_node, make_olt
 from tests.support.pages import Visitor

@@ -31,7 +31,7 @@ from portal.domain.statuses import (
     Trigger,
 )
 from portal.extensions import db, transaction
-from portal.services import users
+from portal.services.people import users
 
 CITIES = ("LIMA", "CUSCO", "PIURA", "TACNA", "ICA", "PUNO", "HUARAZ", "TRUJILLO", "AREQUIPA", "IQUITOS")
 

@@ -3,7 +3,7 @@
 from datetime import datetime
 
 from portal.domain.slots import DueMaster, Plan
-from portal.services import slots
+from portal.services.dispatch import slots
 from scheduler import due, planner
 from scheduler.tick import next_cron
 

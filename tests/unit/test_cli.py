@@ -16,7 +16,7 @@ from portal.cli.commands import COMMANDS
 from portal.domain.statuses import ExecutionStatus, PollerStatus
 from portal.extensions import db
 from portal.models import Execution, Olt, Poller, Pool, User, WorkflowNode
-from portal.services import olts
+from portal.services.network import olts
 from tests.support.builders import COMMUNITY, make_catalogue, make_credential, make_node, make_olt
 from tests.unit.test_inventory_file import EXAMPLE
 

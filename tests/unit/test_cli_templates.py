@@ -8,7 +8,7 @@ from click.testing import Result
 from flask import Flask
 
 from portal.cli.templates import template
-from portal.services import inventory
+from portal.services.importing import inventory
 from tests.support.builders import ACTOR, make_catalogue, make_credential
 
 FILE = """

@@ -11,7 +11,7 @@ from sqlalchemy import update
 
 from portal.extensions import transaction
 from portal.models import ApiToken
-from portal.services import tokens
+from portal.services.people import tokens
 
 Run = Callable[..., Result]
 

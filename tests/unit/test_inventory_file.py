@@ -4,8 +4,8 @@ import pytest
 
 from portal.domain.document import Problems
 from portal.domain.inventory_file import Inventory, read
-from portal.services import inventory_yaml
-from portal.services.inventory_yaml import LARGEST_FILE, InventoryInvalid, decode, parse
+from portal.services.importing import inventory_yaml
+from portal.services.importing.inventory_yaml import LARGEST_FILE, InventoryInvalid, decode, parse
 
 EXAMPLE = """\
 credentials:

@@ -1,6 +1,6 @@
 """Every reading that the shipped catalogue offers has a name on pages, in the reader's language."""
 
-from portal.services.catalogue import load_shipped
+from portal.services.cataloguing.catalogue import load_shipped
 from portal.web.metrics import EPON, METRICS, meaning
 
 

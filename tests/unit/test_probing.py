@@ -7,7 +7,7 @@ from jobs.snmp.fake import FakeSession, Faults, Value
 from jobs.snmp.session import SessionFactory
 from portal.domain.composite import SnmpTarget
 from portal.domain.recognising import Families, Knowledge, KnownModel, shortlist
-from portal.services.catalogue import load_shipped
+from portal.services.cataloguing.catalogue import load_shipped
 
 TARGET = SnmpTarget("192.0.2.1", 161, "2c", community="public")
 SYSTEM = "1.3.6.1.2.1.1"

@@ -8,7 +8,7 @@ from portal.domain.proof import Agreement, prove, read_interfaces
 from portal.domain.readings import RawValue, Reading, decode
 from portal.domain.recognising import By, KnownModel, by_subtree, shortlist
 from portal.domain.statuses import NodeKind
-from portal.services.catalogue import load_shipped
+from portal.services.cataloguing.catalogue import load_shipped
 
 SHIPPED: dict[str, BrandData] = {data.key: data for data in load_shipped()}
 MODELS = [KnownModel(data.key, model) for data in SHIPPED.values() for model in data.models]

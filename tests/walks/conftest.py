@@ -9,7 +9,7 @@ from sqlalchemy.orm import Session
 
 from app import create_app
 from portal.extensions import db
-from portal.services import catalogue
+from portal.services.cataloguing import catalogue
 from tests.conftest import BOTH, Databases, settings_for
 from tests.walks.farms import served
 

@@ -14,7 +14,9 @@ from portal.domain.composite import CompositeResult, SnmpTarget
 from portal.domain.readings import Reading
 from portal.domain.statuses import ExecutionStatus, NodeKind
 from portal.models import Credential, Execution, Oid, Olt, WorkflowNode
-from portal.services import catalogue, credentials, executions, olts, recognition, run_requests, workflows
+from portal.services.cataloguing import catalogue, recognition
+from portal.services.dispatch import executions, run_requests
+from portal.services.network import credentials, olts, workflows
 
 ACTOR = "rosa"
 LONGEST_OID_LIST = 250

@@ -10,7 +10,7 @@ from portal.domain.catalogue_data import Access, OidData, Shape
 from portal.domain.readings import NO_SUCH_INSTANCE, Reading, constant_zero
 from portal.domain.statuses import NodeKind
 from portal.models import Olt, Onu, OnuData, PonPort
-from portal.services import catalogue
+from portal.services.cataloguing import catalogue
 from tests.walks.product import Reader, add_olt, in_groups, kind_of, probe, rows_of
 from tests.walks.tables import Cell, Column, Table, load_all
 

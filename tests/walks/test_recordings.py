@@ -11,7 +11,7 @@ from portal.domain.catalogue_data import Access
 from portal.domain.readings import Reading
 from portal.domain.statuses import NodeKind
 from portal.models import Oid, Olt, Onu, OnuData, PonPort
-from portal.services import catalogue, index_families
+from portal.services.cataloguing import catalogue, index_families
 from tests.walks.product import Reader, add_olt, in_groups, probe, rows_of
 from tests.walks.recordings import DEVICES, WALKS, Line, column_of, lines_of, path_of
 from tests.walks.tables import IF_DESCR, IF_NAME

@@ -1,7 +1,7 @@
 """docs/vendors.md says what these tests read, no more and no less."""
 
 from portal.domain.catalogue_data import Access
-from portal.services import catalogue
+from portal.services.cataloguing import catalogue
 from tests.walks import recordings, vendors_page
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from ruamel.yaml import YAML
 
 from portal.domain.catalogue_data import BrandData, OidData, Shape
-from portal.services.catalogue import load_shipped
+from portal.services.cataloguing.catalogue import load_shipped
 from tests.walks.recordings import DEVICES
 from tests.walks.tables import Table, load_all
 

@@ -14,7 +14,7 @@ from portal.domain.catalogue_data import BrandData, Shape
 from portal.domain.readings import ValueType
 from portal.extensions import db
 from portal.models import AuditLog, Brand, IndexFormula, Oid, PonPort, StateMap
-from portal.services import catalogue, catalogue_shipped
+from portal.services.cataloguing import catalogue, catalogue_shipped
 from portal.web import catalogue as catalogue_pages
 from portal.web import catalogue_forms
 from tests.support import builders, seed

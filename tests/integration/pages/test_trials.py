@@ -14,7 +14,7 @@ from portal import queueing
 from portal.domain.statuses import ErrorKind
 from portal.extensions import db
 from portal.models import Olt, Trial, TrialMode, TrialStatus
-from portal.services import trials
+from portal.services.trying import trials
 from tests.support import builders, seed
 from tests.support.pages import Visitor, path_of, soup, text_of, title_of
 from tests.support.web import english, statements, written

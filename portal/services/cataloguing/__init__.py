@@ -1,0 +1,1 @@
+"""The catalogue: shipped, edited, looked up, explained; index families."""

@@ -1,0 +1,254 @@
+"""What the steps of a composite mean for the tables: interfaces, ONUs, latest readings. In the caller's transaction."""
+
+from collections.abc import Iterable, Mapping
+from datetime import datetime
+from typing import Any
+
+from sqlalchemy.orm import Session
+
+from portal.domain import searching
+from portal.domain.composite import ColumnReadings, ReadingSpec, StepResult
+from portal.domain.formulas import Position
+from portal.domain.positions import position_of
+from portal.domain.readings import UNSUPPORTED, Reading, ValueType, constant_zero, is_sparse
+from portal.domain.statuses import NodeKind, OnuEventKind
+from portal.extensions import after_commit
+from portal.models import Olt, Onu, PonPort
+from portal.services.bulk_rows import change_rows, moment, upsert_rows
+from portal.services.cataloguing import index_families
+from portal.services.collecting import latest, onus, table_sizes
+from portal.services.collecting.onu_identity import identify
+from portal.services.collecting.onus import Row, Source
+
+MODEL_LENGTH = 80  # of the column; cut before comparing, else a longer one would count as changed at each run
+LABEL_LENGTH = 40
+IDENTITIES = ("onu_serial", "onu_mac")
+_TEXTS = {"onu_description": "description", "onu_model": "model"}
+_PLACES = {"onu_slot": 1, "onu_pon": 2, "onu_id": 3}  # columns that say where an ONU is, for indexes that do not
+
+
+class Books:
+    """One composite's entries, step by step; what the database holds of its OLT is read once.
+
+    `counts`: onus_seen, onus_new, onus_gone, ports, values (read), changed (written). `entered`: ids of the nodes whose
+    steps are written. `sparse`: node id → metric → [ONUs with a value, ONUs expected], of columns that were read to
+    their end and hold few values. After a rollback what it remembers is wrong: go on with `afresh()`.
+    """
+
+    def __init__(self, olt_id: int, execution_id: int) -> None:
+        self.olt_id, self.execution_id = olt_id, execution_id
+        self.entered: set[int] = set()
+        self.sparse: dict[int, dict[str, list[int]]] = {}
+        self._kept: dict[str, int] = {}
+        self.counts = {"onus_seen": 0, "onus_new": 0, "onus_gone": 0, "ports": 0, "values": 0, "changed": 0}
+        self._onus: dict[int, Row] | None = None
+        self._named: dict[str, Position] | None = None
+
+    def afresh(self) -> "Books":
+        """The same entries with nothing remembered of the database."""
+        other = Books(self.olt_id, self.execution_id)
+        other.entered = set(self.entered)
+        other.sparse = {node_id: found for node_id, found in self.sparse.items() if node_id in self.entered}
+        other.counts |= self._kept
+        other._kept = dict(self._kept)
+        return other
+
+    def enter(self, session: Session, step: StepResult, kind: NodeKind | None, now: datetime) -> None:
+        """Write all that `step` read. `kind` of its node; None when the node was deleted meanwhile."""
+        self._enter(session, step, kind, now)
+        counts = dict(self.counts)
+
+        def committed() -> None:
+            self.entered.add(step.node_id)
+            self._kept = counts
+
+        after_commit(session, committed)
+
+    def _enter(self, session: Session, step: StepResult, kind: NodeKind | None, now: datetime) -> None:
+        source = Source(self.olt_id, self.execution_id, step.node_id, step.finished_at or now)
+        table_sizes.store(session, self.olt_id, step.sizes, source.at)
+        if kind is NodeKind.TABLE:
+            for column in step.columns:
+                self.counts["ports"] += _store_ports(session, self.olt_id, column, source.at)
+            if step.columns:
+                self._named = None
+                index_families.decide(session, session.get_one(Olt, self.olt_id), source.at)
+            return
+        columns = [_supported(column) for column in step.columns if not column.spec.scalar]
+        if not columns:
+            return
+        known = self._known(session)
+        if kind is NodeKind.DISCOVERY:
+            self._discover(session, source, columns, known, step.continues)
+        for column in columns:
+            if column.spec.metric in IDENTITIES:
+                serials = {r.index: r.value.replace(":", "") for r in column.readings if isinstance(r.value, str)}
+                identify(session, source, known, serials, complete=column.whole)
+        self._values(session, source, columns, known)
+        if kind is not NodeKind.DISCOVERY and (found := _sparse(columns, known)):
+            self.sparse[step.node_id] = found
+
+    def _known(self, session: Session) -> dict[int, Row]:
+        if self._onus is None:
+            self._onus = onus.load(session, self.olt_id)
+        return self._onus
+
+    def _names(self, session: Session, columns: Iterable[ColumnReadings]) -> Mapping[str, Position]:
+        if self._named is None and any(column.spec.by_name for column in columns):
+            olt = session.get_one(Olt, self.olt_id)
+            found = index_families.named(session, olt)
+            self._named = {index: item.position for index, item in found.items() if item.position is not None}
+        return self._named or {}
+
+    def _discover(
+        self, session: Session, source: Source, columns: list[ColumnReadings], known: dict[int, Row],
+        continues: datetime | None,
+    ) -> None:  # fmt: skip
+        """The rows of all its columns are the ONUs that exist.
+
+        Where it `continues` a reading that was cut, the ONUs seen since that began were part of it.
+        """
+        named = self._names(session, columns)
+        places: dict[str, Position | None] = {}
+        for column in columns:
+            for reading in column.readings:
+                if places.get(reading.index) is None:
+                    places[reading.index] = position_of(column.spec, reading, named)
+        placed = any(column.spec.formula is not None or column.spec.by_name for column in columns)
+        complete = all(column.complete for column in columns)
+        earlier = onus.seen_since(session, self.olt_id, continues) if continues is not None else set()
+        counted = onus.discover(
+            session, source, known, places, complete=complete, placed=placed, seen_earlier=earlier
+        )  # fmt: skip
+        for name, count in counted.items():
+            self.counts[name] += count
+
+    def _values(self, session: Session, source: Source, columns: list[ColumnReadings], known: dict[int, Row]) -> None:
+        by_index = {row.index: row.id for row in known.values() if row.index is not None}
+        by_place: dict[Any, Row] | None = None
+        present = [row.id for row in known.values() if row.present]
+        entries: dict[str, latest.Column] = {}
+        for column in columns:
+            rows = {by_index[r.index]: r for r in column.readings if r.index in by_index}
+            if len(rows) < len(column.readings) and column.spec.formula is not None:
+                by_place = by_place or {row.place[1:]: row for row in known.values() if row.present and row.decoded}
+                rows |= _by_place(column, by_index, by_place)
+            self.counts["values"] += len(rows)
+            spec = column.spec
+            entries[spec.metric] = latest.Column(spec.metric, rows, column.whole, spec.dead_band, present)
+            _note(session, source, spec, rows, known)
+        self.counts["changed"] += latest.store(
+            session, self.olt_id, self.execution_id, known.keys(), list(entries.values()), source.at
+        )
+
+
+def _sparse(columns: list[ColumnReadings], known: Mapping[int, Row]) -> dict[str, list[int]]:
+    """Columns that hold a value of few of the ONUs. One that is offline has no light, nor much else."""
+    expected = sum(row.present and row.online is not False for row in known.values())
+    with_value = {c.spec.metric: sum(r.value is not None for r in c.readings) for c in columns if c.whole}
+    return {metric: [count, expected] for metric, count in with_value.items() if is_sparse(count, expected)}
+
+
+def _supported(column: ColumnReadings) -> ColumnReadings:
+    """A column that is 0 everywhere where that means "not supported" holds no value (quirk 45)."""
+    if not column.spec.zero_unsupported or not constant_zero(column.readings):
+        return column
+    readings = tuple(reading._replace(value=None, reason=UNSUPPORTED) for reading in column.readings)
+    return ColumnReadings(column.spec, readings, column.complete)
+
+
+def _by_place(column: ColumnReadings, by_index: Mapping[str, int], by_place: Mapping[Any, Row]) -> dict[int, Reading]:
+    """Rows of a column that is keyed otherwise than the table of ONUs, such as by PON port and number."""
+    formula, found = column.spec.formula, {}
+    for reading in column.readings:
+        position = formula.decode(reading.index) if formula and reading.index not in by_index else None
+        if position is not None and position.onu is not None:
+            row = by_place.get((position.slot, position.port, position.onu))
+            if row is not None:
+                found[row.id] = reading
+    return found
+
+
+def _store_ports(session: Session, olt_id: int, column: ColumnReadings, at: datetime) -> int:
+    columns = ("olt_id", "index_key", "name", *onus.PLACE, "last_seen")
+    seen, rows = moment(session, at), {}
+    for reading in column.readings:
+        place = onus.place_of(position_of(column.spec, reading, {}))
+        rows[reading.index] = (olt_id, reading.index, str(reading.value or ""), *place, seen)
+    upsert_rows(session, PonPort, columns, list(rows.values()), columns[:2], columns[2:])
+    return len(column.readings)
+
+
+def _note(
+    session: Session, source: Source, spec: ReadingSpec, rows: Mapping[int, Reading], known: Mapping[int, Row]
+) -> None:
+    """Columns of the ONUs themselves that these readings change, with the events of state."""
+    if spec.metric not in _TEXTS and spec.metric not in _PLACES and spec.value.type is not ValueType.STATE:
+        return
+    changes, events = [], []
+    for onu_id, reading in rows.items():
+        onu = known[onu_id]
+        changed = _changed(spec, reading, onu)
+        if not changed:
+            continue
+        if "online" in changed:
+            changed["last_state_change"] = moment(session, source.at)
+            if onu.online is not None:
+                events.append((onu_id, OnuEventKind.STATE, _lit(onu.online), _lit(changed["online"])))
+        changes.append({"id": onu_id, **changed})
+        _remember(onu, changed)
+    for columns, same_columns in _grouped(changes).items():
+        change_rows(session, Onu, columns, [tuple(row[name] for name in columns) for row in same_columns], ("id",))
+    onus.record(session, source, events)
+
+
+def _changed(spec: ReadingSpec, reading: Reading, onu: Row) -> dict[str, Any]:
+    """Columns that this reading changes. "No value" never erases what is known."""
+    value = reading.value
+    if value is None:
+        return {}
+    if spec.metric == "onu_state" and spec.value.type is ValueType.STATE:
+        code = int(reading.raw) if reading.raw.lstrip("-").isdigit() else None
+        if (onu.state, onu.online) == (code, reading.online):
+            return {}
+        changed: dict[str, Any] = {"state": code, "state_label": str(value)[:LABEL_LENGTH]}
+        return changed | ({"online": reading.online} if onu.online is not reading.online else {})
+    if spec.metric in _TEXTS:
+        column = _TEXTS[spec.metric]
+        text = str(value)[:MODEL_LENGTH] if column == "model" else str(value)
+        if getattr(onu, column) == text:
+            return {}
+        found = {"search": searching.of_onu(text, onu.serial)} if column == "description" else {}
+        return {column: text, **found}
+    return _placed(spec, value, onu)
+
+
+def _placed(spec: ReadingSpec, value: float | str, onu: Row) -> dict[str, Any]:
+    part = _PLACES.get(spec.metric)
+    if part is None or isinstance(value, str) or spec.formula is not None:  # then the index itself says it
+        return {}
+    frame, slot, port, number = onu.place
+    place = [frame or 0, slot or 0, port, number]
+    place[part] = int(value)
+    found = (place[0], place[1], place[2], place[3])
+    return {} if found == onu.place else onus.as_columns(found)
+
+
+def _remember(onu: Row, changed: Mapping[str, Any]) -> None:
+    for name in ("state", "online", "description", "model"):
+        if name in changed:
+            setattr(onu, name, changed[name])
+    if "slot" in changed:
+        onu.place = (changed["frame"], changed["slot"], changed["port"], changed["onu_number"])
+
+
+def _grouped(changes: list[dict[str, Any]]) -> dict[tuple[str, ...], list[dict[str, Any]]]:
+    """Rows that change the same columns, by those."""
+    groups: dict[tuple[str, ...], list[dict[str, Any]]] = {}
+    for change in changes:
+        groups.setdefault(tuple(sorted(change)), []).append(change)
+    return groups
+
+
+def _lit(online: bool | None) -> str:
+    return {True: "online", False: "offline"}.get(online, "") if online is not None else ""

@@ -1,0 +1,181 @@
+"""Whether an OLT can be reached: counts silent executions, pauses what is dead, notes that it is back."""
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+
+from flask import current_app
+from sqlalchemy import exists, or_, select
+from sqlalchemy.orm import Session, joinedload
+
+from portal.domain import reachability
+from portal.domain.composite import SnmpTarget
+from portal.domain.statuses import ErrorKind, EventType, ExecutionStatus, OltState, SkipReason
+from portal.extensions import db, transaction
+from portal.models import Execution, ExecutionAttempt, ExecutionStep, Olt
+from portal.services import decisions
+from portal.services.dispatch import waiting
+from portal.services.dispatch.work import target_of
+
+
+def note(session: Session, execution: Execution, now: datetime, *, answered: bool, silent: bool, message: str) -> None:
+    """What a try that has just been settled says of its OLT; in the caller's transaction, after the status is written.
+
+    An answer makes it up. AUTO_PAUSE_AFTER executions in a row that end FAILED in silence make it unreachable: what
+    waits on it is skipped, and it is only probed from then on. An OLT that a person paused stays as it is.
+    """
+    dead = silent and not answered and execution.status is ExecutionStatus.FAILED
+    olt = session.get(Olt, execution.olt_id)
+    if olt is None or not (dead or answered and _is_news(olt)):
+        return
+    session.refresh(olt, with_for_update={"key_share": True})  # a person may pause it at this very moment
+    if olt.state is OltState.PAUSED:
+        return
+    if answered:
+        back_up(session, olt, now, "it answered")
+        return
+    olt.consecutive_failures += 1
+    limit = current_app.config["AUTO_PAUSE_AFTER"]
+    if limit and olt.consecutive_failures >= limit and olt.state is not OltState.UNREACHABLE:
+        _give_up(session, olt, now, message)
+
+
+def note_superseded(execution_ids: Collection[int], now: datetime) -> None:
+    """Of executions that FAILED because their node's next slot came before their retry: count those whose last try
+
+    was silent. Else a pool that is too busy to retry would go on reading dead OLTs at every slot.
+    """
+    answered = exists().where(
+        ExecutionAttempt.execution_id == Execution.id, ExecutionAttempt.number == Execution.attempt,
+        ExecutionStep.attempt_id == ExecutionAttempt.id, ExecutionStep.pdus > ExecutionStep.timeouts,
+    )  # fmt: skip
+    silent = select(Execution.id).where(
+        Execution.id.in_(execution_ids), Execution.error_kind == ErrorKind.TIMEOUT, ~answered
+    )
+    ids = list(db.session.scalars(silent.order_by(Execution.id)))
+    db.session.rollback()
+    for execution_id in ids:
+        with transaction() as session:
+            execution = session.get_one(Execution, execution_id)
+            note(session, execution, now, answered=False, silent=True, message=execution.error_message)
+
+
+def _is_news(olt: Olt) -> bool:
+    return olt.consecutive_failures > 0 or olt.state in (OltState.UNKNOWN, OltState.UNREACHABLE)
+
+
+def _give_up(session: Session, olt: Olt, now: datetime, message: str) -> None:
+    failures = olt.consecutive_failures
+    olt.probe_at, olt.probes_sent = reachability.next_probe(now, now), 0
+    change_state(session, olt, OltState.UNREACHABLE, now, f"{failures} silent executions in a row; {message}",
+                 level="ERROR", details={"failures": failures, "probe_at": olt.probe_at.isoformat()})  # fmt: skip
+    session.flush()
+    waiting.end_of_olt(
+        session, olt.id, now, "its OLT does not answer", ErrorKind.UNREACHABLE, SkipReason.OLT_UNREACHABLE
+    )
+
+
+def back_up(session: Session, olt: Olt, now: datetime, cause: str) -> None:
+    """The OLT has answered. The caller has locked its row and seen that no person paused it."""
+    if olt.state is not OltState.UP:
+        change_state(session, olt, OltState.UP, now, cause, details=_absence(olt, now))
+    olt.consecutive_failures, olt.probe_at, olt.probes_sent = 0, None, 0
+
+
+def _absence(olt: Olt, now: datetime) -> dict[str, object]:
+    if olt.state is not OltState.UNREACHABLE or olt.state_since is None:
+        return {}
+    return {"away_seconds": round((now - olt.state_since).total_seconds()), "probes": olt.probes_sent}
+
+
+def change_state(
+    session: Session, olt: Olt, state: OltState, now: datetime, cause: str, *,
+    level: str = "INFO", details: Mapping[str, object] | None = None,
+) -> None:  # fmt: skip
+    """Give an OLT another state and log it; the one place that does."""
+    before = olt.state
+    if before is not state:
+        olt.state, olt.state_since = state, now
+    decisions.record(
+        session, EventType.OLT_STATE_CHANGED, f"{olt.name}: {before} → {state}: {cause}", now, olt_id=olt.id,
+        level=level, details={"before": before, "after": state, "cause": cause, **(details or {})},
+    )  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Suspect:
+    """An unreachable OLT whose time to be asked has come."""
+
+    olt_id: int
+    target: SnmpTarget
+
+
+def suspects(now: datetime, limit: int) -> list[Suspect]:
+    """Unreachable OLTs in service that are to be asked by `now`, who waits longest first. One whose time is further
+
+    away than any gap is asked too: the clock was set back since.
+    """
+    too_far = now + reachability.LONGEST_GAP
+    query = (
+        select(Olt)
+        .where(
+            Olt.state == OltState.UNREACHABLE,
+            or_(Olt.probe_at <= now, Olt.probe_at.is_(None), Olt.probe_at > too_far),
+            Olt.enabled.is_(True), Olt.deleted_at.is_(None),
+        )
+        .options(joinedload(Olt.credential))
+        .order_by(Olt.probe_at, Olt.id)
+        .limit(limit)
+    )  # fmt: skip
+    found = [Suspect(olt.id, target_of(olt, olt.credential)) for olt in db.session.scalars(query)]
+    db.session.rollback()
+    return found
+
+
+def record_probes(answers: Mapping[int, bool], now: datetime) -> int:
+    """What came of asking (OLT id → it answered). Returns how many are back; their nodes go on at their grid."""
+    back = 0
+    with transaction() as session:
+        for olt in locked(session, answers):
+            if olt.state is not OltState.UNREACHABLE:
+                continue  # a person paused it, or a run of its own found it back, meanwhile
+            olt.probes_sent += 1
+            if answers[olt.id]:
+                back += 1
+                back_up(session, olt, now, "it answered a probe")
+            else:
+                olt.probe_at = reachability.next_probe(olt.state_since or now, now)
+    return back
+
+
+def end_pauses(now: datetime) -> int:
+    """OLTs whose pause was to end by `now` go on. Returns how many."""
+    over = (Olt.state == OltState.PAUSED) & (Olt.paused_until <= now)
+    ids = list(db.session.scalars(select(Olt.id).where(over)))
+    db.session.rollback()
+    if not ids:
+        return 0
+    with transaction() as session:
+        due = [olt for olt in locked(session, ids) if olt.state is OltState.PAUSED and _is_over(olt, now)]
+        for olt in due:
+            unpause(session, olt, now, "its pause is over")
+        return len(due)
+
+
+def _is_over(olt: Olt, now: datetime) -> bool:
+    return olt.paused_until is not None and olt.paused_until <= now
+
+
+def unpause(session: Session, olt: Olt, now: datetime, cause: str, actor: str = "") -> None:
+    """A paused OLT goes on; what can be said of it is unknown until it answers. The caller has locked its row."""
+    facts = {"reason": olt.paused_reason, "actor": actor}
+    change_state(session, olt, OltState.UNKNOWN, now, cause, details=facts)
+    olt.paused_reason, olt.paused_until = "", None
+    olt.consecutive_failures, olt.probe_at, olt.probes_sent = 0, None, 0
+
+
+def locked(session: Session, ids: Mapping[int, object] | list[int]) -> list[Olt]:
+    """These OLTs that are in service, locked in one order; inserts that refer to them are not held up."""
+    query = select(Olt).where(Olt.id.in_(list(ids)), Olt.deleted_at.is_(None)).order_by(Olt.id)
+    fresh = query.with_for_update(of=Olt, key_share=True).execution_options(populate_existing=True)
+    return list(session.scalars(fresh))

@@ -1,0 +1,90 @@
+"""From a started execution to the work a poller does: target, steps, known ONUs. Reads only."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from datetime import datetime
+
+from sqlalchemy import Select, select
+from sqlalchemy.orm import Session, joinedload
+
+from portal.domain.composite import CompositeWork, Progress, ReadingSpec, SnmpTarget, StepWork
+from portal.domain.formulas import IndexFormula
+from portal.domain.statuses import NodeKind, Presence
+from portal.models import Credential, Execution, Oid, Olt, Onu, Workflow, WorkflowNode
+from portal.services.cataloguing import catalogue, index_families
+from portal.services.collecting import table_sizes
+from portal.services.dispatch import clock
+
+
+def target_of(olt: Olt, credential: Credential) -> SnmpTarget:
+    """How to talk to `olt`, secrets in clear. A model whose GETBULK lies (quirk 7) is walked row by row."""
+    bulk = olt.model is None or olt.model.bulk
+    aim = target(credential, olt.address, olt.port, olt.timeout, olt.retries)
+    return replace(
+        aim, max_repetitions=olt.max_repetitions if bulk else 1, max_varbinds=olt.max_varbinds,
+        max_inflight=olt.max_inflight,
+    )  # fmt: skip
+
+
+def target(credential: Credential, address: str, port: int, timeout: float, retries: int) -> SnmpTarget:
+    """A target from a credential and an address."""
+    return SnmpTarget(
+        address=address, port=port, timeout=timeout, retries=retries, version=credential.version,
+        community=credential.community or "", username=credential.username,
+        auth_protocol=credential.auth_protocol, auth_password=credential.auth_password or "",
+        priv_protocol=credential.priv_protocol, priv_password=credential.priv_password or "",
+    )  # fmt: skip
+
+
+def loaded(execution_id: int) -> Select[tuple[Execution]]:
+    """The execution with all that decides whether it may run and what it reads, in one statement."""
+    node = joinedload(Execution.node).joinedload(WorkflowNode.workflow).joinedload(Workflow.template)
+    olt = joinedload(Execution.olt).options(*(joinedload(part) for part in (Olt.credential, Olt.brand, Olt.model)))
+    return select(Execution).options(node, olt).where(Execution.id == execution_id)
+
+
+def compose(session: Session, execution: Execution, token: int, now: datetime) -> CompositeWork:
+    """The composite that `execution` is under `token`: the master, then its chained nodes that are active, in order.
+
+    A chained node that somebody asked for runs alone.
+    """
+    olt, node = execution.olt, execution.node
+    assert node is not None  # noqa: S101  (without its node an execution is not started)
+    nodes = [node, *(chained for chained in node.chained if clock.runs(chained))]
+    columns = catalogue.find_all(session, olt, {text for one in nodes for text in _texts(one)})
+    formulas = index_families.formulas_for(session, olt, [row for row in columns.values() if row is not None])
+    specs = {text: _spec(row, formulas, olt) for text, row in columns.items() if row is not None}
+    wants_keys = any(spec.access for spec in specs.values()) or any(
+        one.kind is NodeKind.GET or one.progress for one in nodes
+    )
+    return CompositeWork(
+        execution_id=execution.id,
+        token=token,
+        olt_id=olt.id,
+        target=target_of(olt, olt.credential),
+        steps=tuple(_step(one, specs) for one in nodes),
+        onu_keys=_onu_keys(session, olt.id) if wants_keys else (),
+        sizes=table_sizes.load(session, olt.id, now),
+    )
+
+
+def _texts(node: WorkflowNode) -> list[str]:
+    return [text.strip() for text in node.oid.split(",")]
+
+
+def _step(node: WorkflowNode, known: Mapping[str, ReadingSpec]) -> StepWork:
+    specs = tuple(known.get(text) or catalogue.reading_spec(None, text, node.key) for text in _texts(node))
+    return StepWork(
+        node.id, node.key, node.kind, specs, float(node.time_limit), node.stop_on_failure,
+        Progress.from_json(node.progress),
+    )  # fmt: skip
+
+
+def _spec(row: Oid, formulas: Mapping[int, IndexFormula | None], olt: Olt) -> ReadingSpec:
+    spec = catalogue.reading_spec(row, row.oid, row.name, formulas[row.id])
+    return replace(spec, value=replace(spec.value, encoding=olt.text_encoding)) if olt.text_encoding else spec
+
+
+def _onu_keys(session: Session, olt_id: int) -> tuple[str, ...]:
+    query = select(Onu.index_key).where(Onu.olt_id == olt_id, Onu.presence == Presence.ENABLED).order_by(Onu.id)
+    return tuple(session.scalars(query))

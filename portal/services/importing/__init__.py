@@ -1,0 +1,1 @@
+"""The whole inventory as a file, in and out."""

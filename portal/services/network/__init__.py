@@ -1,0 +1,1 @@
+"""What people set up: OLTs, credentials, workflows, templates."""

@@ -1,0 +1,93 @@
+"""Connection tests: asked for here, answered by a job; the row is both. One transaction each."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from flask import current_app
+from sqlalchemy import select
+
+from portal import queueing
+from portal.domain import addresses
+from portal.domain.composite import SnmpTarget
+from portal.domain.fields import FieldError
+from portal.domain.messages import N_
+from portal.domain.statuses import ErrorKind
+from portal.extensions import transaction
+from portal.models import Credential, Olt, Probe, ProbeStatus
+from portal.services.dispatch.work import target
+from portal.services.errors import Invalid, NotFound
+
+QUEUE_AWAY = N_("the queue (Redis) does not answer: see that it runs, then test again")
+
+
+@dataclass(frozen=True)
+class ProbeWork:
+    """What a job needs to test a connection. `olt_id`: the OLT whose lease must be held meanwhile, if it is ours."""
+
+    probe_id: int
+    target: SnmpTarget
+    olt_id: int | None
+
+
+def request(
+    *, address: str, port: int, credential_id: int, timeout: float, retries: int, actor: str, now: datetime,
+    olt_id: int | None = None,
+) -> int:  # fmt: skip
+    """Ask for a connection test; returns its id. The answer appears in the row; when Redis is away it says so at once.
+
+    NotFound without the credential, Invalid for an address outside OLT_NETWORKS: a test must not become a way to
+    send a community anywhere.
+    """
+    try:
+        addresses.check_networks(address, current_app.config["OLT_NETWORKS"])
+    except FieldError as error:
+        raise Invalid({"address": error.message}) from None
+    with transaction() as session:
+        if session.get(Credential, credential_id) is None:
+            raise NotFound("the credential does not exist any more: choose another")
+        if olt_id is None:  # a new address may be one that is polled already: the device counts, not the form
+            olt_id = session.scalar(
+                select(Olt.id).where(Olt.address == address, Olt.port == port, Olt.deleted_at.is_(None))
+            )
+        probe = Probe(
+            olt_id=olt_id, address=address, port=port, credential_id=credential_id, timeout=timeout,
+            retries=retries, requested_by=actor, created_at=now,
+        )  # fmt: skip
+        session.add(probe)
+        session.flush()
+        probe_id = probe.id
+    try:
+        queueing.enqueue_task(queueing.RUN_PROBE, probe_id, queue=queueing.PROBE_QUEUE)
+    except queueing.RedisError:
+        fail(probe_id, ErrorKind.INTERNAL, QUEUE_AWAY, now)
+    return probe_id
+
+
+def start(probe_id: int) -> ProbeWork | None:
+    """PENDING → RUNNING; None when it is gone or was started already."""
+    with transaction() as session:
+        probe = session.get(Probe, probe_id)
+        if probe is None or probe.status is not ProbeStatus.PENDING:
+            return None
+        probe.status = ProbeStatus.RUNNING
+        aim = target(probe.credential, probe.address, probe.port, probe.timeout, probe.retries)
+        return ProbeWork(probe.id, aim, probe.olt_id)
+
+
+def succeed(probe_id: int, result: Mapping[str, Any], now: datetime) -> None:
+    """Store what the device said."""
+    with transaction() as session:
+        probe = session.get(Probe, probe_id)
+        if probe is not None:
+            probe.status, probe.result, probe.finished_at = ProbeStatus.SUCCESS, dict(result), now
+
+
+def fail(probe_id: int, kind: ErrorKind, message: str, now: datetime) -> None:
+    """Store why there is no answer."""
+    with transaction() as session:
+        probe = session.get(Probe, probe_id)
+        if probe is not None:
+            probe.status, probe.error_kind = ProbeStatus.FAILED, kind
+            probe.error_message, probe.finished_at = message[:500], now
