@@ -165,6 +165,31 @@ def test_an_onu_that_moves_to_another_olt_is_one_onu_with_one_move_event(session
     assert cusco.events() == [(OnuEventKind.MOVED, "OLT-LIMA 0/1/1:1", "OLT-CUSCO 0/1/1:5")]
 
 
+@pytest.mark.parametrize("how", ["missing", "replaced"])
+def test_an_onu_whose_new_olt_was_read_first_is_one_onu_with_one_move_event_too(
+    session: Session, now: datetime, how: str
+) -> None:
+    lima, cusco = Line(session, now), Line(session, now + MINUTE, "OLT-CUSCO", "192.0.2.11")
+    lima.run(BOTH, lima.serials({at(1): A, at(2): B}), lima.powers({at(1): -2000, at(2): -1800}))
+    first_seen = lima.onus()["a"].first_seen
+    cusco.run({at(5): 1}, cusco.serials({at(5): A}), cusco.powers({at(5): -2300}))
+    there = cusco.onus()["a"].id
+    if how == "missing":
+        lima.run({at(2): 1}, lima.serials({at(2): B}))
+    else:
+        lima.run(BOTH, lima.serials({at(1): C, at(2): B}))
+    session.expire_all()
+    onu = cusco.onus()["a"]
+    assert (onu.id, onu.presence, onu.first_seen) == (there, Presence.ENABLED, first_seen)
+    assert "a" not in lima.onus()
+    moved = (OnuEventKind.MOVED, "OLT-LIMA 0/1/1:1", "OLT-CUSCO 0/1/1:5")
+    assert [event for event in cusco.events() if event[0] is OnuEventKind.MOVED] == [moved]
+    assert cusco.latest(onu).number == -23.0  # type: ignore[union-attr]
+    assert cusco.kept(onu) == [-20.0, -23.0]
+    gone = select(func.count()).where(OnuEvent.kind == OnuEventKind.PRESENCE, OnuEvent.after == Presence.DISABLED)
+    assert session.scalar(gone) == 0
+
+
 def test_an_onu_that_two_olts_list_at_once_stays_what_each_of_them_says(session: Session, now: datetime) -> None:
     lima, cusco = Line(session, now), Line(session, now, "OLT-CUSCO", "192.0.2.11")
     lima.run(UP, lima.serials({at(1): A}))

@@ -1,9 +1,9 @@
 """What serials say of the ONUs of one OLT: who was replaced, who moved. Works in the caller's transaction."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
-from sqlalchemy import delete, select, update
+from sqlalchemy import bindparam, delete, select, update
 from sqlalchemy.orm import Session
 
 from portal.domain import roster, searching
@@ -34,6 +34,42 @@ def identify(
         (onu_id, OnuEventKind.DUPLICATE, onus[onu_id].index or "", index) for onu_id, _, index in found.duplicates
     ]
     record(session, source, [*replaced, *duplicates])
+    follow(session, source, onus, [onu_id for onu_id, *_ in replaced])
+
+
+def follow(session: Session, source: Source, onus: dict[int, Row], lost: Collection[int]) -> None:
+    """ONUs that this OLT has just lost, while another one lists their serial already: they have *moved* there.
+
+    The row that the other OLT's runs know goes on, with the past of ours; no run of the other OLT notices anything.
+    """
+    serials = {onus[onu_id].serial: onu_id for onu_id in lost if onus[onu_id].serial is not None}
+    heirs = _listed_elsewhere(session, source.olt_id, serials)
+    if not heirs:
+        return
+    pairs = [(serials[serial], heir) for serial, heir in heirs.items()]
+    before, after = _described(session, [old for old, _ in pairs]), _described(session, [heir for _, heir in pairs])
+    _execute(session, _NO_LEAVING, [{"giver": old, "run": source.execution_id} for old, _ in pairs])
+    _hand_on(session, pairs, newer="heir")
+    for old, _ in pairs:
+        onus.pop(old, None)
+    record(session, source, [(heir, OnuEventKind.MOVED, before[old], after[heir]) for old, heir in pairs])
+
+
+def _listed_elsewhere(session: Session, olt_id: int, serials: Collection[str | None]) -> dict[str, int]:
+    """Serial → id of the ONU that another OLT lists under it; of several the latest. Locked: none may go now."""
+    found: dict[str, int] = {}
+    for part in batches(sorted(serial for serial in serials if serial is not None)):
+        query = (
+            select(Onu.serial, Onu.id)
+            .where(
+                Onu.serial.in_(part), Onu.olt_id != olt_id, Onu.presence == Presence.ENABLED,
+                Onu.index_key.is_not(None),
+            )
+            .order_by(Onu.first_seen, Onu.id)
+            .with_for_update(key_share=True)
+        )  # fmt: skip
+        found |= {serial: onu_id for serial, onu_id in session.execute(query) if serial is not None}
+    return found
 
 
 def _elsewhere(session: Session, olt_id: int, onus: Mapping[int, Row], serials: set[str]) -> dict[str, roster.Known]:
@@ -94,21 +130,63 @@ def _move(
 
 def _absorb(session: Session, onus: dict[int, Row], pairs: list[tuple[int, int]]) -> None:
     """Rows that stood at a place before its serial was read: they were the mover all along."""
-    for absorbed, mover in pairs:
-        session.execute(update(OnuEvent).where(OnuEvent.onu_id == absorbed).values(onu_id=mover))
-        _hand_on(session, OnuData, absorbed, mover)
-        _hand_on(session, OnuHistory, absorbed, mover)
-        session.execute(delete(Onu).where(Onu.id == absorbed))
+    _hand_on(session, pairs, newer="giver")
+    for absorbed, _ in pairs:
         onus.pop(absorbed, None)
 
 
-def _hand_on(session: Session, model: Any, absorbed: int, mover: int) -> None:
-    """Readings of the absorbed row are newer than the mover's own of the same key."""
-    keys = [column for column in model.__table__.primary_key.columns if column.name != "onu_id"]
-    newer = select(*keys).where(model.onu_id == absorbed).subquery()
-    same = [column == newer.c[column.name] for column in keys]
-    session.execute(delete(model).where(model.onu_id == mover, select(1).select_from(newer).where(*same).exists()))
-    session.execute(update(model).where(model.onu_id == absorbed).values(onu_id=mover))
+def _hand_on(session: Session, pairs: list[tuple[int, int]], *, newer: str) -> None:
+    """(giver, heir): the past of one row becomes another's, and the row goes.
+
+    Where both have a reading of the same key that of the `newer` ("giver" or "heir") stays.
+    """
+    for statement in (*_HAND_ON[newer], _OLDER, _GONE):
+        _execute(session, statement, [{"giver": giver, "heir": heir} for giver, heir in pairs])
+
+
+def _execute(session: Session, statement: Any, rows: list[dict[str, Any]]) -> None:
+    """One statement for each row; past the ORM, which would take the list for rows of the table."""
+    if rows:
+        session.flush()
+        session.connection().execute(statement, rows)
+
+
+def _readings_handed_on(table: Any, newer: str) -> list[Any]:
+    """Two statements with the parameters giver and heir."""
+    staying = table.alias("staying")
+    same = [column == staying.c[column.name] for column in table.primary_key.columns if column.name != "onu_id"]
+    there = select(1).select_from(staying).where(staying.c.onu_id == bindparam(newer), *same).exists()
+    older = "heir" if newer == "giver" else "giver"
+    return [
+        delete(table).where(table.c.onu_id == bindparam(older), there),
+        update(table).where(table.c.onu_id == bindparam("giver")).values(onu_id=bindparam("heir")),
+    ]
+
+
+_ONUS: Any = Onu.__table__
+_EVENTS: Any = OnuEvent.__table__
+_HAND_ON = {
+    newer: [
+        *_readings_handed_on(OnuData.__table__, newer),
+        *_readings_handed_on(OnuHistory.__table__, newer),
+        update(_EVENTS).where(_EVENTS.c.onu_id == bindparam("giver")).values(onu_id=bindparam("heir")),
+    ]
+    for newer in ("giver", "heir")
+}
+_GIVER = _ONUS.alias("giver_row")
+_GIVERS_FIRST = select(_GIVER.c.first_seen).where(_GIVER.c.id == bindparam("giver")).scalar_subquery()
+_OLDER = (
+    update(_ONUS)
+    .where(_ONUS.c.id == bindparam("heir"), _ONUS.c.first_seen > _GIVERS_FIRST)
+    .values(first_seen=_GIVERS_FIRST)
+)
+_GONE = delete(_ONUS).where(_ONUS.c.id == bindparam("giver"))
+# That it went away, which this run has just written, is no event of an ONU that only moved.
+_NO_LEAVING = delete(_EVENTS).where(
+    _EVENTS.c.onu_id == bindparam("giver"),
+    _EVENTS.c.execution_id == bindparam("run"),
+    _EVENTS.c.kind == OnuEventKind.PRESENCE,
+)
 
 
 def _described(session: Session, ids: Iterable[int]) -> dict[int, str]:

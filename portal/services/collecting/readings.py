@@ -17,7 +17,7 @@ from portal.models import Olt, Onu, PonPort
 from portal.services.bulk_rows import change_rows, moment, upsert_rows
 from portal.services.cataloguing import index_families
 from portal.services.collecting import latest, onus, table_sizes
-from portal.services.collecting.onu_identity import identify
+from portal.services.collecting.onu_identity import follow, identify
 from portal.services.collecting.onus import Row, Source
 
 MODEL_LENGTH = 80  # of the column; cut before comparing, else a longer one would count as changed at each run
@@ -117,9 +117,11 @@ class Books:
         placed = any(column.spec.formula is not None or column.spec.by_name for column in columns)
         complete = all(column.complete for column in columns)
         earlier = onus.seen_since(session, self.olt_id, continues) if continues is not None else set()
+        there = [onu_id for onu_id, row in known.items() if row.present]
         counted = onus.discover(
             session, source, known, places, complete=complete, placed=placed, seen_earlier=earlier
         )  # fmt: skip
+        follow(session, source, known, [onu_id for onu_id in there if not known[onu_id].present])
         for name, count in counted.items():
             self.counts[name] += count
 
