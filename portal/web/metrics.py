@@ -1,6 +1,6 @@
 """How the readings of an ONU are named and written on pages. Texts and formats only."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from datetime import datetime
 from typing import NamedTuple
 
@@ -198,13 +198,20 @@ def event_word(text: str) -> LazyString | str:
 
 
 class Chart(NamedTuple):
-    """A step line in a box of WIDTH × HEIGHT: a value holds until the next change. Powers in dBm."""
+    """Step lines in a box of WIDTH × HEIGHT: a value holds until the next change, and no reading leaves a gap.
 
-    points: str
+    `lines`: the stretches with a reading, each as points for SVG. Powers in dBm.
+    """
+
+    lines: tuple[str, ...]
     low: float
     high: float
-    last: float
     since: datetime
+
+    @property
+    def gaps(self) -> bool:
+        """Whether there was a time without a reading between two with one."""
+        return len(self.lines) > 1
 
 
 WIDTH, HEIGHT = 600.0, 100.0
@@ -218,17 +225,26 @@ def y_of(dbm: float) -> float:
 
 def chart(samples: Sequence[Sample], since: datetime, now: datetime) -> Chart | None:
     """The line of `samples` (oldest first) between `since` and `now`; None with fewer than two values."""
-    known = [sample for sample in samples if sample.mean is not None]
-    if len(known) < 2:
+    values = [sample.mean for sample in samples if sample.mean is not None]
+    if len(values) < 2:
         return None
+    lines = tuple(" ".join(points) for points in _stretches(samples, since, now))
+    return Chart(lines, min(values), max(values), since)
+
+
+def _stretches(samples: Sequence[Sample], since: datetime, now: datetime) -> Iterator[list[str]]:
     span = (now - since).total_seconds()
     points: list[str] = []
-    previous: float | None = None
-    for sample in known:
+    held: float | None = None
+    for sample in samples:
         x = round(max((sample.at - since).total_seconds(), 0) / span * WIDTH, 1)
-        points += [f"{x},{y_of(previous)}"] if previous is not None else []
-        previous = float(sample.mean or 0)
-        points.append(f"{x},{y_of(previous)}")
-    values = [float(sample.mean or 0) for sample in known]
-    points.append(f"{WIDTH},{y_of(values[-1])}")
-    return Chart(" ".join(points), min(values), max(values), values[-1], since)
+        if held is not None:
+            points.append(f"{x},{y_of(held)}")
+        held = sample.mean
+        if held is not None:
+            points.append(f"{x},{y_of(held)}")
+        elif points:
+            yield points
+            points = []
+    if held is not None:
+        yield [*points, f"{WIDTH},{y_of(held)}"]

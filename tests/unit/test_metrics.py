@@ -1,7 +1,10 @@
-"""Every reading that the shipped catalogue offers has a name on pages, in the reader's language."""
+"""Every reading that the shipped catalogue offers has a name on pages; the chart shows what was read and no more."""
 
+from datetime import UTC, datetime, timedelta
+
+from portal.queries.onus import Sample
 from portal.services.cataloguing.catalogue import load_shipped
-from portal.web.metrics import EPON, METRICS, meaning
+from portal.web.metrics import EPON, METRICS, chart, meaning
 
 
 def test_every_reading_of_the_catalogue_has_a_name() -> None:
@@ -11,3 +14,32 @@ def test_every_reading_of_the_catalogue_has_a_name() -> None:
 
 def test_a_key_that_nobody_knows_has_no_meaning() -> None:
     assert meaning("huawei.nonsense") == ""
+
+
+NOW = datetime(2026, 11, 28, 12, tzinfo=UTC)
+DAY = timedelta(days=1)
+
+
+def drawn(*samples: tuple[float, float | None]) -> list[list[float]]:
+    """Of (days ago, dBm): for each line the x of its first and its last point, in a box of 600 for 7 days."""
+    found = chart([Sample(NOW - ago * DAY, dbm) for ago, dbm in samples], NOW - 7 * DAY, NOW)
+    if found is None:
+        return []
+    xs = [[float(point.split(",")[0]) for point in line.split()] for line in found.lines]
+    return [[line[0], line[-1]] for line in xs]
+
+
+def test_a_value_holds_until_the_next_change_and_the_last_one_until_now() -> None:
+    assert drawn((9, -20.0), (3.5, -21.0)) == [[0.0, 600.0]]
+
+
+def test_where_there_was_no_reading_the_line_has_a_gap() -> None:
+    assert drawn((7, -20.0), (3.5, None), (1.75, -21.0)) == [[0.0, 300.0], [450.0, 600.0]]
+
+
+def test_the_line_ends_where_readings_ended() -> None:
+    assert drawn((7, -20.0), (5.25, -22.0), (3.5, None)) == [[0.0, 300.0]]
+
+
+def test_one_value_is_no_line() -> None:
+    assert drawn((3, -20.0), (2, None)) == []
