@@ -255,7 +255,7 @@ class Seeder:
                         onu_id=onu.id,
                         metric="onu_rx_power",
                         number=reading,
-                        raw=str(reading),
+                        raw="" if reading is None else str(reading),
                         collected_at=self.ago(self.random.randint(5, 290)),
                     )
                 )
