@@ -59,6 +59,8 @@ class PollerPool(WorkerPool):
         close_connections()
         process = _FORK.Process(target=_run_worker, args=(self.app, name, os.getpid(), self.site), name=name)
         with _signals_waiting():
+            if self.status == self.Status.STOPPED:  # the signal came while others were being started
+                return
             process.start()
             assert process.pid is not None  # noqa: S101  (a started process has one)
             self.worker_dict[name] = WorkerData(name=name, pid=process.pid, process=process)

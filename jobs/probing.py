@@ -71,6 +71,7 @@ class _Asker:
     monotonic: Callable[[], float]
     deadline: float
     left: int = REQUESTS
+    silent: bool = False
 
     def get(self, oids: Sequence[str]) -> list[VarBind]:
         self.left -= 1
@@ -79,14 +80,14 @@ class _Asker:
 
     def next_rows(self, oids: Sequence[str], rows: int = 1) -> list[VarBind] | None:
         """None when nothing more may be asked, or the device refused."""
-        if self.left <= 0 or self.monotonic() > self.deadline:
+        if self.silent or self.left <= 0 or self.monotonic() > self.deadline:
             return None
         self.left -= 1
         self.checkpoint()
         try:
             return list(self.session.next_rows(oids, rows))
         except _ENDS:
-            self.left = 0
+            self.silent = True
         except SnmpError:
             pass
         return None

@@ -73,6 +73,9 @@ def _started(execution_id: int, mine: Claim, lease: Lease) -> CompositeWork | No
         now = _now()
         expires = now + timedelta(seconds=lease.ttl)
         work = executions.start(execution_id, mine.token, mine.owner, now, expires, lease.checkpoint)
+    except Stopped as error:  # the lease is ours still, so our poller has to queue it again, once it is given back
+        log.info("event=not_started execution=%d reason=%s", execution_id, error)
+        raise SystemExit(os.EX_TEMPFAIL) from None
     except LeaseLost as error:
         log.warning("event=not_started execution=%d reason=%s", execution_id, error)
         executions.push(executions.never_started(execution_id))

@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from datetime import UTC, datetime
+from functools import partial
 
 from flask import current_app
 
@@ -15,6 +16,7 @@ from jobs import claim as claims
 from jobs import poller, probing
 from jobs.claim import Lease, LeaseLost
 from jobs.drivers import open_session
+from jobs.snmp.patient import PatientSession
 from portal import queueing
 from portal.domain.composite import SnmpTarget
 from portal.domain.statuses import ErrorKind
@@ -100,7 +102,8 @@ def _probe(probe_id: int) -> None:
     knowledge = recognition.knowledge(db.session())
     db.session.rollback()  # no transaction stays open while the device is asked
     with _free_or_held(work, f"probe-{probe_id}") as checkpoint:
-        result = probing.ask(work.target, open_session, time.monotonic, knowledge, checkpoint)
+        patient = partial(PatientSession, open_session, checkpoint=checkpoint)  # each repeat looks at the lease too
+        result = probing.ask(work.target, patient, time.monotonic, knowledge, checkpoint)
     probes.succeed(probe_id, result, _now())
 
 

@@ -192,6 +192,7 @@ class PollerWorker(QuietWorker):
         self.set_state(WorkerStatus.BUSY)
         # Inherited by the horse: from its first instant on the signal is a request and not a death.
         signal.signal(STOP_HORSE, _note_stop)
+        told = False
         try:
             self._parent = os.getpid()
             self.fork_work_horse(job, queue)
@@ -199,11 +200,11 @@ class PollerWorker(QuietWorker):
                 self.handle_warm_shutdown_request()
             ended = self._await_horse(mine)
             if ended:
-                self._report(mine, ended)
+                told = self._report(mine, ended)
         finally:
             self._give_back(mine)
             self.claimed = None
-        could_not_start = push_unstarted(self.app, mine) if ended else False
+        could_not_start = push_unstarted(self.app, mine) if ended and not told else False
         self.set_state(WorkerStatus.IDLE)
         self._recover(could_not_start)
 
@@ -212,7 +213,7 @@ class PollerWorker(QuietWorker):
 
         it waits, longer each time, until one ends well. Else it would claim again at once, being always idle.
         """
-        if not could_not_start:
+        if not could_not_start or self._stop_requested:
             self._pause = 0.0
             return
         self._pause = min(max(self._pause * 2, FIRST_PAUSE), LONGEST_PAUSE)
@@ -279,12 +280,12 @@ class PollerWorker(QuietWorker):
         if self.horse_pid:
             os.kill(self.horse_pid, STOP_HORSE)
 
-    def _report(self, mine: Claim, status: int) -> None:
-        """The horse did not end by itself: the try is INTERRUPTED and the execution runs again at once."""
+    def _report(self, mine: Claim, status: int) -> bool:
+        """The horse did not end by itself: its try is INTERRUPTED and runs again at once. True if there was one."""
         code = os.waitstatus_to_exitcode(status)
         how = f"signal {-code}" if code < 0 else f"exit code {code}"
         lost = [(queueing.execution_of(mine.job_id), mine.token)]
-        report_lost(self.app, lost, f"work horse ended by {how}")
+        return report_lost(self.app, lost, f"work horse ended by {how}")
 
 
 def _note_stop(_number: int, _frame: FrameType | None) -> None:
@@ -310,13 +311,16 @@ def push_unstarted(app: Flask, mine: Claim) -> bool:
             close_connections()
 
 
-def report_lost(app: Flask, lost: list[tuple[int, int]], message: str) -> None:
-    """Tell the database at once; when that fails the reaper will."""
+def report_lost(app: Flask, lost: list[tuple[int, int]], message: str) -> bool:
+    """Tell the database at once; when that fails the reaper will. True when something was lost, and runs again."""
     try:
         with app.app_context():
-            executions.push(executions.lost(lost, message, executions.now()))
+            tickets = executions.lost(lost, message, executions.now())
+            executions.push(tickets)
+            return bool(tickets)
     except Exception as error:  # the database may be away; the lease runs out and the reaper repairs it
         log.warning("event=report_lost_failed error=%s", type(error).__name__)
+        return False
     finally:
         with app.app_context():
             close_connections()

@@ -228,6 +228,8 @@ for _, row in ipairs(cjson.decode(ARGV[2])) do
     redis.call('SADD', 'rq:queues', 'rq:queue:' .. queue)
     redis.call('ZADD', 'facho:waiting:' .. olt, order, job)
     if overdue > 0 then redis.call('ZADD', 'facho:overdue:' .. olt, overdue, job) end
+    local before = site_of(olt)
+    if before ~= site then redis.call('ZREM', 'facho:ready:' .. before, olt) end
     if site == '' then redis.call('HDEL', 'facho:site', olt) else redis.call('HSET', 'facho:site', olt, site) end
     offer(olt, urgency)
   end

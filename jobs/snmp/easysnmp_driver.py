@@ -187,7 +187,10 @@ class EasySnmpSession:
         """See SnmpSession. GETNEXT in SNMPv1, and for one row: some devices answer that where their GETBULK fails."""
         names = _Variables(map(_Variable, map(checked_oid, oids)))
         rows = min(max(max_repetitions, 1), MAX_REPETITIONS)
-        return LateAnswer(self._request(names, rows if self._bulk and rows > 1 else _GET_NEXT), _var_bind)
+        answer = self._request(names, rows if self._bulk and rows > 1 else _GET_NEXT)
+        for variable in answer:  # at once: after a name that is none the library must not be asked again
+            _name_of(variable)
+        return LateAnswer(answer, _var_bind)
 
     def close(self) -> None:
         """See SnmpSession. Dropping the capsule runs Net-SNMP's own close at once."""
@@ -340,7 +343,7 @@ def _require(known: bool, what: str, protocol: str) -> None:
         raise SnmpAuthError(f"the {what} protocol {protocol!r} is not supported")
 
 
-def _var_bind(variable: _Variable) -> VarBind:
+def _name_of(variable: _Variable) -> str:
     """The library cuts an OID in two at a place of its own choosing: joined again before anyone looks at it.
 
     Here it is only made sure that there is a name at all; walker and getter compare it with what they asked for.
@@ -348,8 +351,12 @@ def _var_bind(variable: _Variable) -> VarBind:
     oid = f"{variable.oid}.{variable.oid_index}" if variable.oid_index else str(variable.oid)
     if oid[:3] not in _BEGINNINGS:
         raise SnmpBadAnswer("the OLT answered with a name that is no OID: its answer cannot be read")
+    return oid[1:]
+
+
+def _var_bind(variable: _Variable) -> VarBind:
     kind, read = _READERS.get(variable.snmp_type or "", _UNREADABLE)
-    return VarBind(oid[1:], kind, read(variable.value or ""))
+    return VarBind(_name_of(variable), kind, read(variable.value or ""))
 
 
 def _without_secrets(text: str, target: SnmpTarget) -> str:

@@ -74,6 +74,9 @@ class SnmpLocalFault(SnmpError):  # noqa: N818
     kind = ErrorKind.INTERNAL
 
 
+NOT_SENT = (SnmpUnreachable, SnmpLocalFault)  # nothing left this machine: no PDU, and no word about the OLT
+
+
 class SnmpBadAnswer(SnmpError):  # noqa: N818
     """The device's answer cannot be read at all. Asking for less of the same is of no use, and the C library may crash
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 
 from jobs.snmp.batches import Batch, Batches
 from jobs.snmp.errors import (
+    NOT_SENT,
     SnmpAuthError,
     SnmpBadAnswer,
     SnmpDeviceError,
@@ -16,7 +17,6 @@ from jobs.snmp.errors import (
     SnmpTimeout,
     SnmpTooBig,
     SnmpUnclear,
-    SnmpUnreachable,
 )
 from jobs.snmp.pace import Pace
 from jobs.snmp.session import SnmpSession, VarBind
@@ -154,6 +154,8 @@ class _Getter:
         while (batch := self._take()) is not None:
             try:
                 self._ask(session, batch)
+            except SnmpError as error:  # the exact session, which is opened on demand, cannot be had
+                self._end(_Stop(error.kind, str(error)))
             except BaseException as error:  # of the checkpoint too: it ends the work of every thread
                 self._end(error)
             finally:
@@ -211,7 +213,7 @@ class _Getter:
         except SnmpUnclear:
             with self._turn:
                 self.batches.ask_exactly(batch)
-        except (SnmpAuthError, SnmpBadAnswer, SnmpUnreachable) as error:
+        except (SnmpAuthError, SnmpBadAnswer, *NOT_SENT) as error:
             raise _Stop(error.kind, str(error)) from None
         except SnmpTooBig as error:
             with self._turn:
@@ -231,19 +233,27 @@ class _Getter:
         self.checkpoint()
         with self._turn:
             self.pdus += 1
-        return session.get(names)
+        try:
+            return session.get(names)
+        except NOT_SENT:
+            with self._turn:
+                self.pdus -= 1
+            raise
 
     def _keep(self, session: SnmpSession, batch: Batch, answer: list[VarBind]) -> None:
         average = average_octets(answer)
-        clear = batch.exact or session.exact is session
         with self._turn:
             self.octets += average * len(answer)
             rest = self.batches.keep(batch, answer, average)
-            if rest and not clear:
+        if not rest:
+            return
+        clear = batch.exact or session.exact is session  # it is opened on demand, and what has come is kept by now
+        with self._turn:
+            if not clear:
                 self.batches.doubt(batch, rest)
             elif len(rest) == len(batch.names):
                 self.batches.divide(batch, SPLIT, SnmpDeviceError("the answer does not hold what was asked for"))
-            elif rest:
+            else:
                 self.batches.cut(batch, rest)
 
     def _after_silence(self, session: SnmpSession, batch: Batch, error: SnmpTimeout) -> None:

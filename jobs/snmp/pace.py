@@ -23,7 +23,7 @@ class Pace:
         self._lock = threading.Lock()
 
     def wait(self) -> None:
-        """Take the gap that a time-out has left, outside of the lock: the others stand in line at `admit` anyway."""
+        """Take the gap that a time-out has left, outside of the lock: the others wait for their own turn anyway."""
         with self._lock:
             gap, self._due = (self.gap if self._due else 0.0), False
         if gap:

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 
 from jobs.snmp.columns import Column, WalkedColumn, started
 from jobs.snmp.errors import (
+    NOT_SENT,
     SnmpBadAnswer,
     SnmpDeviceError,
     SnmpError,
@@ -214,7 +215,7 @@ class _Walker:
         self.pace.wait()
         if self.clock() >= self.deadline:
             self._catch_up(columns)
-            for column in columns:
+            for column in [column for column in columns if not column.done]:  # what has just ended says why itself
                 text = f"time limit reached with {len(column.rows)} rows of {column.root}"
                 column.stop(SnmpTimeout(text), ErrorKind.TIME_LIMIT)
             return True
@@ -266,6 +267,7 @@ class _Walker:
             elif asked[0].fail(error):
                 self.rows_limit = 0
         else:
+            self.pdus -= isinstance(error, NOT_SENT)
             _stop_all(active, error)
 
     def _after_silence(self, error: SnmpTimeout, values: int, asked: list[Column], active: list[Column]) -> None:
@@ -287,6 +289,7 @@ class _Walker:
                 column.unsupported("noSuchName")
         except SnmpError as error:
             self.timeouts += isinstance(error, SnmpTimeout)
+            self.pdus -= isinstance(error, NOT_SENT)
             _stop_all(empty, error)
         else:
             found = {bind.oid: bind for bind in answer}

@@ -33,6 +33,7 @@ class PonPort(Base):
     port: Mapped[int | None]
     onu_number: Mapped[int | None]
     last_seen: Mapped[datetime] = mapped_column(UTCDateTime)
+    found_by: Mapped[int | None]  # id of the table node that lists it; it may have been deleted since
     olt: Mapped[Olt] = relationship()
 
 

@@ -240,16 +240,18 @@ def _readings(onu_ids: list[int], metrics: tuple[str, ...] = ()) -> dict[int, di
 
     One that is present has what was read of all that were present, once it was among them.
     """
+    of_table = OnuData.metric + literal("@") + cast(Onu.found_by, String)  # where an OLT has several tables of ONUs
     read = and_(
-        OltRead.olt_id == Onu.olt_id, OltRead.metric == OnuData.metric, _present, OltRead.read_at >= Onu.presence_since
-    )
+        OltRead.olt_id == Onu.olt_id, or_(OltRead.metric == OnuData.metric, OltRead.metric == of_table), _present,
+        OltRead.read_at >= Onu.presence_since,
+    )  # fmt: skip
     query = select(OnuData, OltRead.read_at).join(Onu, Onu.id == OnuData.onu_id).outerjoin(OltRead, read)
     query = query.where(OnuData.onu_id.in_(onu_ids)).order_by(OnuData.metric)
     found: dict[int, dict[str, Value]] = {}
     for data, at in db.session.execute(query.where(OnuData.metric.in_(metrics)) if metrics else query):
-        when = max(data.collected_at, at) if at else data.collected_at
-        value = Value(data.number, data.text, data.raw, data.reason, when)
-        found.setdefault(data.onu_id, {})[data.metric] = value
+        before = found.setdefault(data.onu_id, {}).get(data.metric)
+        when = max(moment for moment in (data.collected_at, at, before and before.collected_at) if moment)
+        found[data.onu_id][data.metric] = Value(data.number, data.text, data.raw, data.reason, when)
     return found
 
 

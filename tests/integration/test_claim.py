@@ -327,3 +327,10 @@ def test_a_lease_outlasts_the_longest_request_under_it(redis: Redis) -> None:
     assert redis.pttl("lock:snmp:host:1") > 36_000
     queueing.mark_ready([(1, "")])
     assert redis.pttl("lock:snmp:host:1") > 36_000, "the reaper takes it for no mistake of the clock"
+
+
+def test_an_olt_that_changed_site_is_not_ready_at_the_old_one_any_more(redis: Redis) -> None:
+    queueing.push([ticket(1, olt=1, site="lima")])
+    queueing.push([ticket(2, olt=1, site="cusco")])
+    assert claim(redis, "at lima", site="lima") is None
+    assert claim(redis, "at cusco", site="cusco") is not None

@@ -1,6 +1,7 @@
 """The inventory of ONUs as composites fill it, on both databases: identity, moves, presence, readings and history."""
 
 from collections.abc import Mapping, Sequence
+from copy import copy
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
@@ -10,8 +11,8 @@ from sqlalchemy.orm import Session
 
 from portal.domain.composite import ColumnReadings, CompositeResult, Progress, ReadingSpec, StepResult
 from portal.domain.formulas import IndexFormula
-from portal.domain.readings import Reading, StateLabel, ValueSpec, ValueType, decode, decoder
-from portal.domain.statuses import ErrorKind, OnuEventKind, Presence, StepStatus
+from portal.domain.readings import NO_SUCH_INSTANCE, Reading, StateLabel, ValueSpec, ValueType, decode, decoder
+from portal.domain.statuses import ErrorKind, OltState, OnuEventKind, Presence, StepStatus
 from portal.models import ExecutionStep, OltRead, Onu, OnuData, OnuEvent, OnuHistory, WorkflowNode
 from portal.queries import onus as pages
 from portal.services.collecting import history
@@ -188,6 +189,56 @@ def test_an_onu_whose_new_olt_was_read_first_is_one_onu_with_one_move_event_too(
     assert cusco.kept(onu) == [-20.0, -23.0]
     gone = select(func.count()).where(OnuEvent.kind == OnuEventKind.PRESENCE, OnuEvent.after == Presence.DISABLED)
     assert session.scalar(gone) == 0
+
+
+def test_a_deleted_or_silent_olt_inherits_nobody(session: Session, now: datetime) -> None:
+    lima, cusco = Line(session, now), Line(session, now + MINUTE, "OLT-CUSCO", "192.0.2.11")
+    lima.run(BOTH, lima.serials({at(1): A, at(2): B}))
+    cusco.run({at(5): 1, at(6): 1}, cusco.serials({at(5): A, at(6): B}))
+    cusco.olt.deleted_at = now
+    session.commit()
+    lima.run({at(2): 1}, lima.serials({at(2): B}))
+    assert lima.onus()["a"].presence is Presence.DISABLED
+    cusco.olt.deleted_at, cusco.olt.state = None, OltState.UNREACHABLE
+    session.commit()
+    lima.run({}, lima.serials({}))
+    assert lima.onus()["b"].presence is Presence.DISABLED
+    assert all(kind is not OnuEventKind.MOVED for kind, *_ in lima.events())
+
+
+def test_an_onu_that_moves_inside_its_olt_is_not_given_to_another_that_lists_it_too(
+    session: Session, now: datetime
+) -> None:
+    lima, cusco = Line(session, now), Line(session, now + MINUTE, "OLT-CUSCO", "192.0.2.11")
+    lima.run(UP, lima.serials({at(1): A}), lima.powers({at(1): -2000}))
+    before = lima.onus()["a"].id
+    cusco.run({at(5): 1}, cusco.serials({at(5): A}))
+    lima.run({at(7, OTHER_PORT): 1}, lima.serials({at(7, OTHER_PORT): A}))
+    assert (lima.onus()["a"].id, lima.onus()["a"].index_key) == (before, at(7, OTHER_PORT))
+    assert cusco.onus()["a"].id != before
+
+
+def test_an_onu_that_both_olts_wrote_of_at_once_is_put_right_at_the_next_run(session: Session, now: datetime) -> None:
+    """On PostgreSQL neither of two transactions sees that the other OLT names it, or has lost it."""
+    lima, cusco = Line(session, now), Line(session, now + MINUTE, "OLT-CUSCO", "192.0.2.11")
+    lima.run(BOTH, lima.serials({at(1): A, at(2): B}))
+    lima.run({at(2): 1}, lima.serials({at(2): B}))
+    cusco.run({at(5): 1})
+    session.execute(update(Onu).where(Onu.olt_id == cusco.olt.id).values(serial=A.hex().upper()))
+    session.commit()
+    lima.run({at(2): 1}, lima.serials({at(2): B}))
+    assert "a" not in lima.onus()
+    assert cusco.events() == [(OnuEventKind.MOVED, "OLT-LIMA 0/1/1:1", "OLT-CUSCO 0/1/1:5")]
+
+
+def test_what_was_read_at_the_old_olt_is_not_shown_as_a_reading_of_the_new_one(session: Session, now: datetime) -> None:
+    lima, cusco = Line(session, now), Line(session, now + MINUTE, "OLT-CUSCO", "192.0.2.11")
+    lima.run(BOTH, lima.serials({at(1): A, at(2): B}), lima.powers({at(1): -2000, at(2): -1800}))
+    cusco.run({at(5): 2, at(6): 1}, cusco.serials({at(5): A}), cusco.powers({at(6): -2100}))
+    lima.run({at(2): 1}, lima.serials({at(2): B}))
+    onu = cusco.onus()["a"]
+    assert cusco.latest(onu) is None
+    assert cusco.kept(onu) == [-20.0]
 
 
 def test_an_onu_that_two_olts_list_at_once_stays_what_each_of_them_says(session: Session, now: datetime) -> None:
@@ -518,3 +569,85 @@ def test_onus_without_light_a_cut_walk_and_a_handful_of_onus_are_no_reason_to_do
     states: dict[str, Raw] = {at(number): 1 if number <= online else 2 for number in range(1, online + offline + 1)}
     line.run(states, line.powers({at(1): -2000}, complete=complete))
     assert sparse(line) is None
+
+
+# Two tables of ONUs on one OLT: GPON's and EPON's
+
+
+def beside(line: Line) -> Line:
+    """The same OLT with its other discovery and a GET of its own."""
+    other = copy(line)
+    other.master = make_node(line.olt, "epon")
+    other.chained = make_chained(other.master, "epon_get")
+    return other
+
+
+EPON: dict[str, Raw] = {f"epon.{number}": 1 for number in range(1, 4)}
+
+
+def test_two_tables_of_one_reading_leave_each_other_alone(line: Line) -> None:
+    epon = beside(line)
+    for _ in range(2):
+        line.run(BOTH, line.powers({at(1): -2000, at(2): -2100}))
+        epon.run(EPON, epon.powers(dict.fromkeys(EPON, -1500)))
+    numbers = {row.onu_id: (row.number, row.reason) for row in line.session.scalars(select(OnuData))
+               if row.metric == "onu_rx_power"}  # fmt: skip
+    assert sorted(numbers.values()) == [(-21.0, ""), (-20.0, ""), *[(-15.0, "")] * 3]
+    assert line.session.scalar(select(func.count()).select_from(OnuHistory)) == 5
+    again = line.run(BOTH, line.powers({at(1): -2000, at(2): -2100}))
+    assert again["changed"] == 0
+
+
+def test_two_columns_of_one_reading_in_one_step_are_both_kept(line: Line) -> None:
+    epon = beside(line)
+    epon.run(EPON)
+    line.run(BOTH, line.powers({at(1): -2000, at(2): -2100}), line.powers(dict.fromkeys(EPON, -1500)))
+    numbers = [row.number for row in line.session.scalars(select(OnuData)) if row.metric == "onu_rx_power"]
+    assert sorted(number for number in numbers if number) == [-21.0, -20.0, -15.0, -15.0, -15.0]
+
+
+def test_a_get_that_finds_nothing_of_the_other_tables_onus_says_nothing_of_them(line: Line) -> None:
+    epon = beside(line)
+    epon.run(EPON, epon.powers(dict.fromkeys(EPON, -1500)))
+    nothing = tuple(Reading(index, None, "", NO_SUCH_INSTANCE) for index in EPON)
+    column = line.powers({at(1): -2000, at(2): -2100})
+    line.run(BOTH, replace(column, readings=(*column.readings, *nothing)))
+    numbers = [row.number for row in line.session.scalars(select(OnuData)) if row.metric == "onu_rx_power"]
+    assert sorted(number for number in numbers if number) == [-21.0, -20.0, -15.0, -15.0, -15.0]
+
+
+def test_when_a_table_was_read_is_told_of_its_own_onus(line: Line) -> None:
+    epon = beside(line)
+    epon.run(EPON, epon.powers(dict.fromkeys(EPON, -1500)))
+    read_at = epon.now
+    line.run(BOTH)
+    line.now += 30 * MINUTE
+    line.run(BOTH, line.powers({at(1): -2000, at(2): -2100}))
+    of_epon = line.session.scalars(select(Onu).where(Onu.index_key == "epon.1")).one()
+    page = pages.get(of_epon.id)
+    assert page is not None and page.readings["onu_rx_power"].collected_at == read_at
+
+
+def test_the_smaller_of_two_tables_is_no_sparse_one(line: Line) -> None:
+    epon = beside(line)
+    line.run({at(number): 1 for number in range(1, 41)})
+    epon.run(EPON, epon.powers(dict.fromkeys(EPON, -1500)))
+    assert sparse(line) is None
+
+
+# What does not fit
+
+
+def test_numbers_and_indexes_beyond_any_shelf_cost_nobody_else_a_reading(line: Line) -> None:
+    """4294967295 is how some devices write -1; PostgreSQL refuses what SQLite would store."""
+    long = "1" * 200
+    line.run({at(1): 4294967295, at(2): 1, long: 1}, line.powers({at(2): -2000}))
+    onus = {onu.index_key: onu for onu in line.session.scalars(select(Onu))}
+    assert set(onus) == {at(1), at(2)}
+    assert (onus[at(1)].state, onus[at(2)].state) == (None, 1)
+
+
+def test_a_text_that_happens_to_be_called_a_serial_is_nobodys_identity(line: Line) -> None:
+    text = ReadingSpec("onu_serial", "1.9", ValueSpec(ValueType.TEXT), FORMULA)
+    line.run(UP, line.column(text, {at(1): b"1,ZTEGC8000001"}))
+    assert line.session.scalars(select(Onu)).one().serial is None

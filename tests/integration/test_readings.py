@@ -10,7 +10,7 @@ from sqlalchemy.orm import Session
 from portal.domain.composite import ColumnReadings, CompositeResult, StepResult
 from portal.domain.readings import Reading
 from portal.domain.statuses import EventType, Presence, StepStatus
-from portal.models import CoordinatorLog, Execution, Onu, OnuData, OnuEvent, PonPort
+from portal.models import CoordinatorLog, Execution, Onu, OnuData, OnuEvent, PonPort, WorkflowNode
 from portal.services.collecting import onus
 from portal.services.dispatch import executions, run_requests
 from tests.support.builders import ACTOR, make_chained, make_node, make_olt
@@ -142,6 +142,34 @@ def test_a_table_walk_lists_the_ports(session: Session, now: datetime) -> None:
     executions.finish(execution_id, 1, CompositeResult((step,)), now)
     port = session.scalars(select(PonPort)).one()
     assert (port.name, port.slot, port.port) == ("GPON 0/1/1", 1, 1)
+
+
+def listed(
+    session: Session, node: WorkflowNode, at: datetime, names: Mapping[str, str], complete: bool = True
+) -> set[str]:
+    """A table node walks; the interfaces that are stored then."""
+    execution_id, _ = run_requests.run_now(node.id, ACTOR, at)
+    work = executions.start(execution_id, 1, "poller-1", at, at)
+    assert work is not None
+    readings = tuple(Reading(index, name, name) for index, name in names.items())
+    column = ColumnReadings(work.steps[0].specs[0], readings, complete)
+    status = StepStatus.SUCCESS if complete else StepStatus.FAILED
+    step = StepResult(node.id, status, (column,), finished_at=at, pdus=1)
+    executions.finish(execution_id, 1, CompositeResult((step,)), at)
+    session.expire_all()
+    return {port.index_key for port in session.scalars(select(PonPort))}
+
+
+def test_interfaces_that_a_whole_walk_lists_no_more_are_forgotten(session: Session, now: datetime) -> None:
+    """The names of a card that was pulled out would speak against the formula that fits the new one."""
+    olt, minute = make_olt(), timedelta(minutes=1)
+    node = make_node(olt, "ports", kind="table", oid="huawei.onu_state", max_retries=0)
+    other = make_node(olt, "others", kind="table", oid="huawei.onu_state", max_retries=0)
+    assert listed(session, other, now, {"9": "ether 9"}) == {"9"}
+    assert listed(session, node, now + minute, {"1": "GPON 0/1/1", "2": "GPON 0/1/2"}) == {"1", "2", "9"}
+    assert listed(session, node, now + 2 * minute, {"1": "GPON 0/1/1"}, complete=False) == {"1", "2", "9"}
+    assert listed(session, node, now + 3 * minute, {}) == {"1", "2", "9"}, "an empty table is no proof"
+    assert listed(session, node, now + 4 * minute, {"3": "GPON 0/1/3", "1" * 80: "x"}) == {"3", "9"}
 
 
 def test_the_known_onus_are_read_once_whatever_the_number_of_steps(

@@ -280,9 +280,9 @@ def test_trials_are_deleted_after_a_day(session: Session, queued: list[tuple[Any
     assert session.scalar(select(func.count()).select_from(Trial)) == 0
 
 
-def probed(session: Session, olt: Olt, now: datetime) -> Probe:
+def probed(session: Session, olt: Olt, now: datetime, retries: int = 0) -> Probe:
     probe_id = probes.request(
-        address=olt.address, port=olt.port, credential_id=olt.credential_id, timeout=olt.timeout, retries=0,
+        address=olt.address, port=olt.port, credential_id=olt.credential_id, timeout=olt.timeout, retries=retries,
         actor="rosa", now=now,
     )  # fmt: skip
     trying.run_probe(probe_id)
@@ -341,3 +341,14 @@ def test_a_connection_test_that_meets_a_fault_of_ours_says_so(
     assert (probe.status, probe.error_kind, probe.error_message) == (
         ProbeStatus.FAILED, ErrorKind.INTERNAL, trials.FAULT,
     )  # fmt: skip
+
+
+def test_a_connection_test_repeats_nothing_once_its_lease_is_lost(
+    session: Session, answers: Answers, redis: Redis, now: datetime
+) -> None:
+    olt = make_olt()
+    fake = answers(
+        system(faults=Faults(dead=True), on_request=lambda _request: redis.delete(f"lock:snmp:host:{olt.id}"))
+    )
+    probe = probed(session, olt, now, retries=3)
+    assert (probe.error_kind, len(fake.requests)) == (ErrorKind.LEASE_LOST, 1)

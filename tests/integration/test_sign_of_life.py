@@ -1,4 +1,6 @@
-"""Before each PDU of a composite: the sign of life in the database, then the lease."""
+"""Before each PDU of a composite: the sign of life in the database, then the lease. Before the first: the stop sign."""
+
+import os
 
 import pytest
 from redis import Redis
@@ -26,3 +28,18 @@ def test_a_database_that_kept_the_holder_waiting_past_its_lease_costs_the_olt_no
     work = CompositeWork(1, mine.token, 1, SnmpTarget("192.0.2.1", 161, "2c"), ())
     with pytest.raises(LeaseLost):
         tasks.checkpoint_of(work, Lease(redis, mine, 15))()
+
+
+def test_a_composite_that_may_not_start_any_more_is_left_to_its_poller(
+    session: Session, redis: Redis, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It holds the lease still, and what is pushed under its own lease counts as being run: nobody would claim it."""
+    mine = claims.hold(redis, 1, "alice", 15, 0)
+    assert mine is not None
+    monkeypatch.setattr(claims, "stop_sign", claims.StopSign())
+    claims.stop_sign.show()
+    pushed: list[object] = []
+    monkeypatch.setattr(executions, "push", pushed.append)
+    with pytest.raises(SystemExit) as ended:
+        tasks._started(1, mine, Lease(redis, mine, 15))
+    assert (ended.value.code, pushed) == (os.EX_TEMPFAIL, [])

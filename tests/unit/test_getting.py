@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from jobs.snmp.errors import SnmpUnreachable
+from jobs.snmp.errors import SnmpLocalFault, SnmpUnreachable
 from jobs.snmp.fake import FakeSession, Faults
 from jobs.snmp.getting import MAX_TIMEOUTS, PROBE_OID, GetResult, get_many
 from jobs.snmp.session import SnmpType, VarBind
@@ -158,7 +158,19 @@ def test_a_fault_that_is_not_of_one_instance_stops_the_run():
             raise SnmpUnreachable("no route")
 
     result = got(Unroutable())
-    assert result.pdus == 1 and result.error_kind is ErrorKind.UNREACHABLE
+    assert result.error_kind is ErrorKind.UNREACHABLE
+    assert result.pdus == 0, "nothing was sent, so nothing was answered"
+
+
+def test_an_exact_session_that_cannot_be_had_stops_the_run_and_keeps_what_was_read():
+    class Homeless(FakeSession):
+        @property
+        def exact(self):
+            raise SnmpLocalFault("the name server does not answer")
+
+    session = Homeless(dict.fromkeys(OIDS[:119], 1), vague=True)
+    result = got(session)
+    assert result.error_kind is ErrorKind.INTERNAL and len(result.values) == 119
 
 
 def test_a_bad_oid_fails_alone_and_is_never_sent():

@@ -68,6 +68,22 @@ def test_a_child_hears_its_own_signals_again() -> None:
     assert not set(pool.STOPPING) & signal.pthread_sigmask(signal.SIG_BLOCK, ())
 
 
+def test_a_pool_told_to_stop_starts_no_further_poller(
+    app: Flask, session: Session, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The signal came while the first of several was being started: nobody would tell the others."""
+    started: list[str] = []
+    process = SimpleNamespace(pid=NOBODY, sentinel=0, start=lambda: started.append("one"))
+    monkeypatch.setattr(pool, "_FORK", SimpleNamespace(Process=lambda **_options: process))
+    pollers = PollerPool(app, fakeredis.FakeRedis(), 4)
+    pollers._install_signal_handlers()
+    pollers.status = pollers.Status.STARTED
+    pollers.start_worker()
+    pollers.status = pollers.Status.STOPPED
+    pollers.start_worker()
+    assert started == ["one"]
+
+
 def test_an_idle_poller_stops_even_when_somebody_swallows_the_exception(poller: PollerWorker) -> None:
     poller.set_state(WorkerStatus.IDLE)
     with pytest.raises(StopRequested):

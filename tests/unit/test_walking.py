@@ -2,7 +2,7 @@
 
 import pytest
 
-from jobs.snmp.errors import SnmpAuthError, SnmpBadAnswer
+from jobs.snmp.errors import SnmpAuthError, SnmpBadAnswer, SnmpUnreachable
 from jobs.snmp.fake import FakeSession, Faults
 from jobs.snmp.session import LateAnswer, SnmpType, VarBind
 from jobs.snmp.walking import WalkResult, walk
@@ -312,3 +312,28 @@ def test_what_a_request_under_way_brings_is_not_lost_at_the_time_limit():
     session = olt(A, on_request=lambda request: now.__setitem__(0, now[0] + 1.0))
     (column,) = walked(session, A, deadline=2.0, clock=lambda: now[0]).columns
     assert len(session.requests) == 2 and len(column.rows) == 40
+
+
+def test_what_could_not_be_sent_is_no_request():
+    class Unroutable(FakeSession):
+        def next_rows(self, oids, max_repetitions):
+            raise SnmpUnreachable("no route")
+
+    result = walked(Unroutable(table(A, 5)), A)
+    assert (result.pdus, result.timeouts) == (0, 0)
+    assert result.first_error.error_kind is ErrorKind.UNREACHABLE
+
+
+def test_a_fault_found_at_the_time_limit_is_told_as_what_it_is():
+    """The rows were judged while the request after them was awaited, and then the time was up."""
+    now = [0.0]
+
+    class Repeats(FakeSession):
+        def next_rows(self, oids, max_repetitions):
+            binds = list(super().next_rows(oids, max_repetitions))
+            binds[5] = binds[4]
+            now[0] = 100.0
+            return LateAnswer(binds, lambda bind: bind)
+
+    (column,) = walked(Repeats(table(A, 60)), A, deadline=50.0, clock=lambda: now[0]).columns
+    assert column.error_kind is ErrorKind.NOT_INCREASING

@@ -1,7 +1,7 @@
 """Latest readings and their history: what changed is written, in bulk. Works in the caller's transaction."""
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any
 
@@ -27,7 +27,25 @@ class Column:
     rows: Mapping[int, Reading]
     complete: bool
     dead_band: float | None = None  # None: no history
-    present: Iterable[int] = ()  # of these, what a complete table does not list has no reading any more
+    present: Sequence[int] = ()  # of these, what a complete table does not list has no reading any more
+    tables: frozenset[int | None] | None = None  # discoveries whose ONUs it is about; None: all of the OLT
+
+    def beside(self, other: "Column | None") -> "Column":
+        """Both as one, where two columns hold the same metric of different ONUs: GPON's and EPON's."""
+        if other is None:
+            return self
+        both = None if self.tables is None or other.tables is None else self.tables | other.tables
+        return replace(
+            self, rows={**other.rows, **self.rows}, complete=self.complete and other.complete,
+            present=list(dict.fromkeys([*other.present, *self.present])), tables=both,
+        )  # fmt: skip
+
+    @property
+    def read_as(self) -> list[str]:
+        """Names under which it stands that it was read of all these ONUs (OltRead)."""
+        if self.tables is None:
+            return [self.metric]
+        return [f"{self.metric}@{node_id}" for node_id in sorted(filter(None, self.tables))]
 
 
 @dataclass
@@ -87,7 +105,8 @@ def store(
     upsert_rows(session, OnuData, _DATA, writing.new, _DATA[:2], _DATA[2:])
     replace_rows(session, OnuData, _DATA, writing.changed, _DATA[:2], _DATA[2:])
     upsert_rows(session, OnuHistory, _HISTORY, writing.history, _HISTORY[:3], ())
-    whole = [(olt_id, column.metric, writing.at, execution_id) for column in columns if column.complete]
+    whole = [(olt_id, name, writing.at, execution_id) for column in columns if column.complete
+             for name in column.read_as]  # fmt: skip
     upsert_rows(
         session, OltRead, ("olt_id", "metric", "read_at", "execution_id"), whole, ("olt_id", "metric"),
         ("read_at", "execution_id"),

@@ -1,16 +1,19 @@
 """What serials say of the ONUs of one OLT: who was replaced, who moved. Works in the caller's transaction."""
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Iterable, Mapping
+from datetime import timedelta
 from typing import Any
 
 from sqlalchemy import bindparam, delete, select, update
 from sqlalchemy.orm import Session
 
 from portal.domain import roster, searching
-from portal.domain.statuses import OnuEventKind, Presence
+from portal.domain.statuses import OltState, OnuEventKind, Presence
 from portal.models import Olt, Onu, OnuData, OnuEvent, OnuHistory
 from portal.services.bulk_rows import change_rows
 from portal.services.collecting.onus import NOWHERE, Place, Row, Source, add, as_columns, batches, load, record
+
+LOOKED_AT_FOR = timedelta(days=1)  # so long after an ONU was lost another OLT may turn out to list it
 
 
 def identify(
@@ -34,41 +37,59 @@ def identify(
         (onu_id, OnuEventKind.DUPLICATE, onus[onu_id].index or "", index) for onu_id, _, index in found.duplicates
     ]
     record(session, source, [*replaced, *duplicates])
-    follow(session, source, onus, [onu_id for onu_id, *_ in replaced])
 
 
-def follow(session: Session, source: Source, onus: dict[int, Row], lost: Collection[int]) -> None:
-    """ONUs that this OLT has just lost, while another one lists their serial already: they have *moved* there.
+def follow(session: Session, source: Source, onus: dict[int, Row]) -> None:
+    """At the end of a composite: ONUs that this OLT has lost, and another one lists by now, have *moved* there.
 
     The row that the other OLT's runs know goes on, with the past of ours; no run of the other OLT notices anything.
+    Who was lost within the last day is looked at each time: on PostgreSQL both may have been written at once.
     """
-    serials = {onus[onu_id].serial: onu_id for onu_id in lost if onus[onu_id].serial is not None}
-    heirs = _listed_elsewhere(session, source.olt_id, serials)
+    lost = _lost(session, source, onus)
+    heirs = _listed_elsewhere(session, source.olt_id, lost)
     if not heirs:
         return
-    pairs = [(serials[serial], heir) for serial, heir in heirs.items()]
+    pairs = [(lost[serial].id, heir) for serial, heir in heirs.items()]
     before, after = _described(session, [old for old, _ in pairs]), _described(session, [heir for _, heir in pairs])
     _execute(session, _NO_LEAVING, [{"giver": old, "run": source.execution_id} for old, _ in pairs])
-    _hand_on(session, pairs, newer="heir")
+    _hand_on(session, pairs, latest=False)
     for old, _ in pairs:
         onus.pop(old, None)
     record(session, source, [(heir, OnuEventKind.MOVED, before[old], after[heir]) for old, heir in pairs])
 
 
-def _listed_elsewhere(session: Session, olt_id: int, serials: Collection[str | None]) -> dict[str, int]:
-    """Serial → id of the ONU that another OLT lists under it; of several the latest. Locked: none may go now."""
+def _lost(session: Session, source: Source, onus: Mapping[int, Row]) -> dict[str, Any]:
+    """Serial → row (id, serial, first_seen) of who is missing since a day at most, and stands nowhere on this OLT."""
+    if all(row.present or row.serial is None for row in onus.values()):
+        return {}
+    here = {row.serial for row in onus.values() if row.present}
+    query = select(Onu.id, Onu.serial, Onu.first_seen).where(
+        Onu.olt_id == source.olt_id, Onu.presence == Presence.DISABLED, Onu.serial.is_not(None),
+        Onu.presence_since >= source.at - LOOKED_AT_FOR,
+    )  # fmt: skip
+    return {row.serial: row for row in session.execute(query) if row.serial not in here}
+
+
+def _listed_elsewhere(session: Session, olt_id: int, lost: Mapping[str, Any]) -> dict[str, int]:
+    """Serial → id of the ONU that another OLT began to list under it while ours was known; of several the latest.
+
+    What is stored of an OLT that is deleted, disabled or silent says nothing of today. Locked: none may go now.
+    """
     found: dict[str, int] = {}
-    for part in batches(sorted(serial for serial in serials if serial is not None)):
+    for part in batches(sorted(lost)):
         query = (
-            select(Onu.serial, Onu.id)
+            select(Onu.serial, Onu.id, Onu.presence_since)
+            .join(Olt, Olt.id == Onu.olt_id)
             .where(
                 Onu.serial.in_(part), Onu.olt_id != olt_id, Onu.presence == Presence.ENABLED,
-                Onu.index_key.is_not(None),
+                Onu.index_key.is_not(None), Olt.deleted_at.is_(None), Olt.enabled.is_(True),
+                Olt.state != OltState.UNREACHABLE,
             )
-            .order_by(Onu.first_seen, Onu.id)
-            .with_for_update(key_share=True)
+            .order_by(Onu.presence_since, Onu.id)
+            .with_for_update(of=Onu, key_share=True)
         )  # fmt: skip
-        found |= {serial: onu_id for serial, onu_id in session.execute(query) if serial is not None}
+        found |= {row.serial: row.id for row in session.execute(query)
+                  if row.presence_since > lost[row.serial].first_seen}  # fmt: skip
     return found
 
 
@@ -97,7 +118,7 @@ def _lose_places(session: Session, source: Source, onus: Mapping[int, Row], ids:
     """Another ONU stands there now. What was read of the old one stays with it."""
     for part in batches(ids):
         session.execute(
-            update(Onu).where(Onu.id.in_(part)).values(
+            update(Onu).where(Onu.id.in_(part), Onu.olt_id == source.olt_id).values(
                 index_key=None, presence=Presence.DISABLED, presence_since=source.at, last_state_change=source.at
             )
         )  # fmt: skip
@@ -130,17 +151,18 @@ def _move(
 
 def _absorb(session: Session, onus: dict[int, Row], pairs: list[tuple[int, int]]) -> None:
     """Rows that stood at a place before its serial was read: they were the mover all along."""
-    _hand_on(session, pairs, newer="giver")
+    _hand_on(session, pairs, latest=True)
     for absorbed, _ in pairs:
         onus.pop(absorbed, None)
 
 
-def _hand_on(session: Session, pairs: list[tuple[int, int]], *, newer: str) -> None:
-    """(giver, heir): the past of one row becomes another's, and the row goes.
+def _hand_on(session: Session, pairs: list[tuple[int, int]], *, latest: bool) -> None:
+    """(giver, heir): history and events of one row become another's, and the row goes.
 
-    Where both have a reading of the same key that of the `newer` ("giver" or "heir") stays.
+    `latest`: its latest readings too, which are newer than the heir's. Else they go with it: what was read elsewhere
+    says nothing of the heir's place.
     """
-    for statement in (*_HAND_ON[newer], _OLDER, _GONE):
+    for statement in (*(_LATEST if latest else ()), *_PAST, _OLDER, _GONE):
         _execute(session, statement, [{"giver": giver, "heir": heir} for giver, heir in pairs])
 
 
@@ -151,28 +173,24 @@ def _execute(session: Session, statement: Any, rows: list[dict[str, Any]]) -> No
         session.connection().execute(statement, rows)
 
 
-def _readings_handed_on(table: Any, newer: str) -> list[Any]:
-    """Two statements with the parameters giver and heir."""
+def _readings_handed_on(table: Any) -> list[Any]:
+    """Two statements with the parameters giver and heir. Where both have one of the same key the giver's stays."""
     staying = table.alias("staying")
     same = [column == staying.c[column.name] for column in table.primary_key.columns if column.name != "onu_id"]
-    there = select(1).select_from(staying).where(staying.c.onu_id == bindparam(newer), *same).exists()
-    older = "heir" if newer == "giver" else "giver"
+    there = select(1).select_from(staying).where(staying.c.onu_id == bindparam("giver"), *same).exists()
     return [
-        delete(table).where(table.c.onu_id == bindparam(older), there),
+        delete(table).where(table.c.onu_id == bindparam("heir"), there),
         update(table).where(table.c.onu_id == bindparam("giver")).values(onu_id=bindparam("heir")),
     ]
 
 
 _ONUS: Any = Onu.__table__
 _EVENTS: Any = OnuEvent.__table__
-_HAND_ON = {
-    newer: [
-        *_readings_handed_on(OnuData.__table__, newer),
-        *_readings_handed_on(OnuHistory.__table__, newer),
-        update(_EVENTS).where(_EVENTS.c.onu_id == bindparam("giver")).values(onu_id=bindparam("heir")),
-    ]
-    for newer in ("giver", "heir")
-}
+_LATEST = _readings_handed_on(OnuData.__table__)
+_PAST = [
+    *_readings_handed_on(OnuHistory.__table__),
+    update(_EVENTS).where(_EVENTS.c.onu_id == bindparam("giver")).values(onu_id=bindparam("heir")),
+]
 _GIVER = _ONUS.alias("giver_row")
 _GIVERS_FIRST = select(_GIVER.c.first_seen).where(_GIVER.c.id == bindparam("giver")).scalar_subquery()
 _OLDER = (

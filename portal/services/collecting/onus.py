@@ -20,6 +20,7 @@ PRESENCE = "presence:"  # and the node: the row of olt_reads that tells when tha
 Place = tuple[int | None, int | None, int | None, int | None]  # frame, slot, port, number
 NOWHERE: Place = (None, None, None, None)  # no formula and no name says where the index is
 PLACE = ("frame", "slot", "port", "onu_number")
+LARGEST_PART = 2**31 - 1  # of the columns for them
 _SELECT = """
 SELECT id, index_key, serial, presence, frame, slot, port, onu_number, decoded, found_by, state, online, description,
        model
@@ -124,7 +125,7 @@ def _set_presence(
     gone = now_is is Presence.DISABLED
     for part in batches(ids):
         session.execute(
-            update(Onu).where(Onu.id.in_(part)).values(
+            update(Onu).where(Onu.id.in_(part), Onu.olt_id == source.olt_id).values(
                 presence=now_is, misses=Onu.misses + 1 if gone else 0, last_state_change=source.at,
                 presence_since=source.at, last_seen=seen,
             )
@@ -189,8 +190,11 @@ def _put_in_place(
 
 
 def place_of(position: Position | None) -> Place:
-    """A position as columns hold it."""
-    return NOWHERE if position is None else (position.frame, position.slot, position.port, position.onu)
+    """A position as columns hold it. One with a number that no shelf has comes from an index that is something else."""
+    if position is None:
+        return NOWHERE
+    place = (position.frame, position.slot, position.port, position.onu)
+    return NOWHERE if any(part is not None and part > LARGEST_PART for part in place) else place
 
 
 def as_columns(place: Place) -> dict[str, int | None]:

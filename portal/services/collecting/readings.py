@@ -1,16 +1,19 @@
 """What the steps of a composite mean for the tables: interfaces, ONUs, latest readings. In the caller's transaction."""
 
+import logging
 from collections.abc import Iterable, Mapping
-from datetime import datetime
+from dataclasses import replace
+from datetime import datetime, timedelta
 from typing import Any
 
+from sqlalchemy import delete
 from sqlalchemy.orm import Session
 
 from portal.domain import searching
 from portal.domain.composite import ColumnReadings, ReadingSpec, StepResult
 from portal.domain.formulas import Position
 from portal.domain.positions import position_of
-from portal.domain.readings import UNSUPPORTED, Reading, ValueType, constant_zero, is_sparse
+from portal.domain.readings import NO_SUCH_INSTANCE, UNSUPPORTED, Reading, ValueType, constant_zero, is_sparse
 from portal.domain.statuses import NodeKind, OnuEventKind
 from portal.extensions import after_commit
 from portal.models import Olt, Onu, PonPort
@@ -20,9 +23,15 @@ from portal.services.collecting import latest, onus, table_sizes
 from portal.services.collecting.onu_identity import follow, identify
 from portal.services.collecting.onus import Row, Source
 
+log = logging.getLogger(__name__)
+
 MODEL_LENGTH = 80  # of the column; cut before comparing, else a longer one would count as changed at each run
 LABEL_LENGTH = 40
 IDENTITIES = ("onu_serial", "onu_mac")
+_TELLING = frozenset({ValueType.SERIAL, ValueType.MAC})  # a text of that name is nobody's identity
+LARGEST = 2**31 - 1  # of the columns for states and places
+FORGOTTEN_AFTER = timedelta(days=7)  # of interfaces that no node answers for
+LONGEST_INDEX, LONGEST_PORT_INDEX = 120, 60  # of the columns for indexes
 _TEXTS = {"onu_description": "description", "onu_model": "model"}
 _PLACES = {"onu_slot": 1, "onu_pon": 2, "onu_id": 3}  # columns that say where an ONU is, for indexes that do not
 
@@ -69,24 +78,29 @@ class Books:
         table_sizes.store(session, self.olt_id, step.sizes, source.at)
         if kind is NodeKind.TABLE:
             for column in step.columns:
-                self.counts["ports"] += _store_ports(session, self.olt_id, column, source.at)
+                self.counts["ports"] += _store_ports(session, source, column)
             if step.columns:
                 self._named = None
                 index_families.decide(session, session.get_one(Olt, self.olt_id), source.at)
             return
-        columns = [_supported(column) for column in step.columns if not column.spec.scalar]
+        columns = [_fitting(_supported(column)) for column in step.columns if not column.spec.scalar]
         if not columns:
             return
         known = self._known(session)
         if kind is NodeKind.DISCOVERY:
             self._discover(session, source, columns, known, step.continues)
         for column in columns:
-            if column.spec.metric in IDENTITIES:
+            if column.spec.metric in IDENTITIES and column.spec.value.type in _TELLING:
                 serials = {r.index: r.value.replace(":", "") for r in column.readings if isinstance(r.value, str)}
                 identify(session, source, known, serials, complete=column.whole)
-        self._values(session, source, columns, known)
-        if kind is not NodeKind.DISCOVERY and (found := _sparse(columns, known)):
+        entries = self._values(session, source, columns, known)
+        if kind is not NodeKind.DISCOVERY and (found := _sparse(entries, known)):
             self.sparse[step.node_id] = found
+
+    def close(self, session: Session, node_id: int, now: datetime) -> None:
+        """Belongs after the last step: what only the whole composite tells. `node_id`: of its master."""
+        if self._onus is not None:
+            follow(session, Source(self.olt_id, self.execution_id, node_id, now), self._onus)
 
     def _known(self, session: Session) -> dict[int, Row]:
         if self._onus is None:
@@ -117,38 +131,57 @@ class Books:
         placed = any(column.spec.formula is not None or column.spec.by_name for column in columns)
         complete = all(column.complete for column in columns)
         earlier = onus.seen_since(session, self.olt_id, continues) if continues is not None else set()
-        there = [onu_id for onu_id, row in known.items() if row.present]
         counted = onus.discover(
             session, source, known, places, complete=complete, placed=placed, seen_earlier=earlier
         )  # fmt: skip
-        follow(session, source, known, [onu_id for onu_id in there if not known[onu_id].present])
         for name, count in counted.items():
             self.counts[name] += count
 
-    def _values(self, session: Session, source: Source, columns: list[ColumnReadings], known: dict[int, Row]) -> None:
+    def _values(
+        self, session: Session, source: Source, columns: list[ColumnReadings], known: dict[int, Row]
+    ) -> list[latest.Column]:
         by_index = {row.index: row.id for row in known.values() if row.index is not None}
         by_place: dict[Any, Row] | None = None
-        present = [row.id for row in known.values() if row.present]
+        present = {row.id: row.found_by for row in known.values() if row.present}
+        mixed = len(set(present.values())) > 1
         entries: dict[str, latest.Column] = {}
         for column in columns:
             rows = {by_index[r.index]: r for r in column.readings if r.index in by_index}
             if len(rows) < len(column.readings) and column.spec.formula is not None:
                 by_place = by_place or {row.place[1:]: row for row in known.values() if row.present and row.decoded}
                 rows |= _by_place(column, by_index, by_place)
+            tables = _tables_of(rows, known) if mixed else None
+            if tables is not None:
+                rows = {onu_id: r for onu_id, r in rows.items() if known[onu_id].found_by in tables}
             self.counts["values"] += len(rows)
             spec = column.spec
-            entries[spec.metric] = latest.Column(spec.metric, rows, column.whole, spec.dead_band, present)
+            there = [onu_id for onu_id, found_by in present.items() if tables is None or found_by in tables]
+            entry = latest.Column(spec.metric, rows, column.whole, spec.dead_band, there, tables)
+            entries[spec.metric] = entry.beside(entries.get(spec.metric))
             _note(session, source, spec, rows, known)
         self.counts["changed"] += latest.store(
             session, self.olt_id, self.execution_id, known.keys(), list(entries.values()), source.at
         )
+        return list(entries.values())
 
 
-def _sparse(columns: list[ColumnReadings], known: Mapping[int, Row]) -> dict[str, list[int]]:
+def _tables_of(rows: Mapping[int, Reading], known: Mapping[int, Row]) -> frozenset[int | None]:
+    """Which of an OLT's tables of ONUs a column belongs to (GPON and EPON have one each): the discoveries that found
+
+    the ONUs it says something of. "No such instance" says nothing: a GET asks for the ONUs of all tables.
+    """
+    return frozenset(known[onu_id].found_by for onu_id, r in rows.items() if r.reason != NO_SUCH_INSTANCE)
+
+
+def _sparse(entries: Iterable[latest.Column], known: Mapping[int, Row]) -> dict[str, list[int]]:
     """Columns that hold a value of few of the ONUs. One that is offline has no light, nor much else."""
-    expected = sum(row.present and row.online is not False for row in known.values())
-    with_value = {c.spec.metric: sum(r.value is not None for r in c.readings) for c in columns if c.whole}
-    return {metric: [count, expected] for metric, count in with_value.items() if is_sparse(count, expected)}
+    found = {}
+    for entry in entries:
+        lit = [onu_id for onu_id in entry.present if known[onu_id].online is not False]
+        with_value = sum(onu_id in entry.rows and entry.rows[onu_id].value is not None for onu_id in lit)
+        if entry.complete and is_sparse(with_value, len(lit)):
+            found[entry.metric] = [with_value, len(lit)]
+    return found
 
 
 def _supported(column: ColumnReadings) -> ColumnReadings:
@@ -157,6 +190,15 @@ def _supported(column: ColumnReadings) -> ColumnReadings:
         return column
     readings = tuple(reading._replace(value=None, reason=UNSUPPORTED) for reading in column.readings)
     return ColumnReadings(column.spec, readings, column.complete)
+
+
+def _fitting(column: ColumnReadings) -> ColumnReadings:
+    """Without rows whose index is longer than any that we know of an ONU: garbage, which must not cost the others."""
+    if all(len(reading.index) <= LONGEST_INDEX for reading in column.readings):
+        return column
+    kept = tuple(reading for reading in column.readings if len(reading.index) <= LONGEST_INDEX)
+    log.warning("event=index_too_long metric=%s rows=%d", column.spec.metric, len(column.readings) - len(kept))
+    return replace(column, readings=kept)
 
 
 def _by_place(column: ColumnReadings, by_index: Mapping[str, int], by_place: Mapping[Any, Row]) -> dict[int, Reading]:
@@ -171,14 +213,25 @@ def _by_place(column: ColumnReadings, by_index: Mapping[str, int], by_place: Map
     return found
 
 
-def _store_ports(session: Session, olt_id: int, column: ColumnReadings, at: datetime) -> int:
-    columns = ("olt_id", "index_key", "name", *onus.PLACE, "last_seen")
-    seen, rows = moment(session, at), {}
+def _store_ports(session: Session, source: Source, column: ColumnReadings) -> int:
+    """The interfaces that a table walk listed. A whole one is the truth: what it once listed and lists no more goes,
+
+    since the names of cards that were pulled out would speak against those of the new ones.
+    """
+    columns = ("olt_id", "index_key", "name", *onus.PLACE, "last_seen", "found_by")
+    seen, rows = moment(session, source.at), {}
     for reading in column.readings:
+        if len(reading.index) > LONGEST_PORT_INDEX:
+            continue
         place = onus.place_of(position_of(column.spec, reading, {}))
-        rows[reading.index] = (olt_id, reading.index, str(reading.value or ""), *place, seen)
+        name = str(reading.value or "")
+        rows[reading.index] = (source.olt_id, reading.index, name, *place, seen, source.node_id)
     upsert_rows(session, PonPort, columns, list(rows.values()), columns[:2], columns[2:])
-    return len(column.readings)
+    if column.whole and rows:
+        old = (PonPort.olt_id == source.olt_id) & (PonPort.last_seen < source.at)
+        strange = PonPort.found_by.is_(None) & (PonPort.last_seen < source.at - FORGOTTEN_AFTER)
+        session.execute(delete(PonPort).where(old, (PonPort.found_by == source.node_id) | strange))
+    return len(rows)
 
 
 def _note(
@@ -210,7 +263,7 @@ def _changed(spec: ReadingSpec, reading: Reading, onu: Row) -> dict[str, Any]:
     if value is None:
         return {}
     if spec.metric == "onu_state" and spec.value.type is ValueType.STATE:
-        code = int(reading.raw) if reading.raw.lstrip("-").isdigit() else None
+        code = _column_number(int(reading.raw)) if reading.raw.lstrip("-").isdigit() else None
         if (onu.state, onu.online) == (code, reading.online):
             return {}
         changed: dict[str, Any] = {"state": code, "state_label": str(value)[:LABEL_LENGTH]}
@@ -229,11 +282,18 @@ def _placed(spec: ReadingSpec, value: float | str, onu: Row) -> dict[str, Any]:
     part = _PLACES.get(spec.metric)
     if part is None or isinstance(value, str) or spec.formula is not None:  # then the index itself says it
         return {}
+    if _column_number(int(value)) is None:
+        return {}
     frame, slot, port, number = onu.place
     place = [frame or 0, slot or 0, port, number]
     place[part] = int(value)
     found = (place[0], place[1], place[2], place[3])
     return {} if found == onu.place else onus.as_columns(found)
+
+
+def _column_number(number: int) -> int | None:
+    """None for what does not fit the column: 4294967295 is how some devices write -1."""
+    return number if -LARGEST <= number <= LARGEST else None
 
 
 def _remember(onu: Row, changed: Mapping[str, Any]) -> None:

@@ -184,6 +184,7 @@ def write_result(
     for step in result.steps:
         if step.node_id not in books.entered:
             _enter(session, books, step, nodes, now)
+    books.close(session, execution.node_id or 0, now)
     if attempt_id is not None:
         _write_steps(session, attempt_id, result, nodes, books.sparse)
     execution.result = books.counts | {
