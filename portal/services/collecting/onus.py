@@ -20,7 +20,7 @@ PRESENCE = "presence:"  # and the node: the row of olt_reads that tells when tha
 Place = tuple[int | None, int | None, int | None, int | None]  # frame, slot, port, number
 NOWHERE: Place = (None, None, None, None)  # no formula and no name says where the index is
 PLACE = ("frame", "slot", "port", "onu_number")
-LARGEST_PART = 2**31 - 1  # of the columns for them
+LARGEST_PART = 2**31 - 1  # of the columns for them, and for states
 _SELECT = """
 SELECT id, index_key, serial, presence, frame, slot, port, onu_number, decoded, found_by, state, online, description,
        model

@@ -29,7 +29,6 @@ MODEL_LENGTH = 80  # of the column; cut before comparing, else a longer one woul
 LABEL_LENGTH = 40
 IDENTITIES = ("onu_serial", "onu_mac")
 _TELLING = frozenset({ValueType.SERIAL, ValueType.MAC})  # a text of that name is nobody's identity
-LARGEST = 2**31 - 1  # of the columns for states and places
 FORGOTTEN_AFTER = timedelta(days=7)  # of interfaces that no node answers for
 LONGEST_INDEX, LONGEST_PORT_INDEX = 120, 60  # of the columns for indexes
 _TEXTS = {"onu_description": "description", "onu_model": "model"}
@@ -293,7 +292,7 @@ def _placed(spec: ReadingSpec, value: float | str, onu: Row) -> dict[str, Any]:
 
 def _column_number(number: int) -> int | None:
     """None for what does not fit the column: 4294967295 is how some devices write -1."""
-    return number if -LARGEST <= number <= LARGEST else None
+    return number if abs(number) <= onus.LARGEST_PART else None
 
 
 def _remember(onu: Row, changed: Mapping[str, Any]) -> None:
