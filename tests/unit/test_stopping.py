@@ -133,3 +133,19 @@ def test_a_poller_whose_horses_cannot_start_waits_longer_each_time_until_one_end
     poller._recover(could_not_start=False)
     poller._recover(could_not_start=True)
     assert waits[8:] == [0.5]
+
+
+def test_a_poller_whose_horse_was_killed_amid_its_work_goes_on_at_once(
+    poller: PollerWorker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The horse had started, so horses can: nothing is pushed a second time, and no other OLT has to wait."""
+    done: list[str] = []
+    monkeypatch.setattr(poller, "fork_work_horse", lambda *_: None)
+    monkeypatch.setattr(poller, "_await_horse", lambda _mine: 9)
+    monkeypatch.setattr(worker, "report_lost", lambda *_: True)
+    monkeypatch.setattr(poller, "_give_back", lambda _mine: None)
+    monkeypatch.setattr(worker, "push_unstarted", lambda *_: done.append("pushed"))
+    monkeypatch.setattr(worker.time, "sleep", lambda _seconds: done.append("slept"))
+    poller.claimed = CLAIM
+    poller.execute_job(None, None)  # type: ignore[arg-type]
+    assert done == []
