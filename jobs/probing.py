@@ -85,7 +85,7 @@ class _Asker:
         self.left -= 1
         self.checkpoint()
         try:
-            return list(self.session.next_rows(oids, rows))
+            return self.session.next_rows(oids, rows)
         except _ENDS:
             self.silent = True
         except SnmpError:

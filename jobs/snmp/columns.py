@@ -51,29 +51,11 @@ class Column:
         self.error_kind: ErrorKind | None = None
         self.started_at = start
         self.last_oid = f"{root}.{start}" if start else root
-        self.ahead = ""  # where to go on while the rows up to there are still being judged
         self._prefix = f"{root}."
         self._last: tuple[int, ...] = as_tuple(start) if start else ()
         self._stopped_at = start
         self._ports = ports
         self._holes = False
-
-    @property
-    def next_after(self) -> str:
-        """The name to ask for what follows it."""
-        return self.ahead or self.last_oid
-
-    def goes_on(self, bind: VarBind, more: int, max_rows: int) -> bool:
-        """Whether `bind`, the last of `more` values, looks as if nothing but rows came before it; then go on there."""
-        index = bind.oid.removeprefix(self._prefix)
-        if bind.missing or index == bind.oid or len(self.rows) + more > max_rows:
-            return False
-        try:
-            onward = as_tuple(index) > self._last
-        except ValueError:
-            return False
-        self.ahead = bind.oid if onward else ""
-        return onward
 
     def take(self, binds: Sequence[VarBind], max_rows: int) -> None:
         """Judge the next values of this column, in order, until it is done or must go on elsewhere."""

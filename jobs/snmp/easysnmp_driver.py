@@ -45,7 +45,7 @@ from jobs.snmp.errors import (
     silence,
 )
 from jobs.snmp.peers import local_fault, resolved, retries_of, seconds_of, usable_community
-from jobs.snmp.session import MARKERS, MAX_REPETITIONS, LateAnswer, SnmpSession, SnmpType, VarBind, checked_oid
+from jobs.snmp.session import MARKERS, MAX_REPETITIONS, SnmpSession, SnmpType, VarBind, checked_oid
 from portal.domain.composite import SnmpTarget
 
 _TYPES = {
@@ -108,7 +108,7 @@ _AUTH = frozenset({6, 16, -22, -23, -27, -28, *range(-50, -32)})
 _NOT_SENT = frozenset({-3, -6, -12})
 _RESTARTED = frozenset({-32, -36, -48, -49})  # unknown engine, not in time window: as a report, and as our own finding
 _WRONG_DIGESTS = 7  # STAT_USMSTATSWRONGDIGESTS of Net-SNMP's snmp_api.h
-_LIBRARY = ctypes.PyDLL(interface.__file__)  # keeps the GIL: a thread that waits for it would go first
+_LIBRARY = ctypes.CDLL(interface.__file__)
 # NETSNMP_DS_LIBRARY_ID, NETSNMP_DS_LIB_OID_OUTPUT_FORMAT, NETSNMP_OID_OUTPUT_NUMERIC (default_store.h, mib.h)
 _LIBRARY.netsnmp_ds_set_int(0, 4, 4)
 _GET, _GET_NEXT = -1, 0  # in the place of a number of rows
@@ -127,10 +127,10 @@ class _Variable:
 
     __slots__ = ("oid", "oid_index", "snmp_type", "value")
 
-    def __init__(self, oid: str | None = None, snmp_type: str | None = None) -> None:
+    def __init__(self, oid: str | None = None) -> None:
         self.oid = oid
         self.oid_index: str | None = ""
-        self.snmp_type = snmp_type
+        self.snmp_type: str | None = None
         self.value: str | None = None
 
 
@@ -181,16 +181,13 @@ class EasySnmpSession:
 
     def get(self, oids: Sequence[str]) -> list[VarBind]:
         """See SnmpSession. In SNMPv1 a missing name among several raises SnmpNoSuchObject; alone it is a marker."""
-        return list(map(_var_bind, self._request(_Variables(map(_Variable, map(checked_oid, oids))), _GET)))
+        return self._request(_Variables(map(_Variable, map(checked_oid, oids))), _GET)
 
-    def next_rows(self, oids: Sequence[str], max_repetitions: int) -> Sequence[VarBind]:
+    def next_rows(self, oids: Sequence[str], max_repetitions: int) -> list[VarBind]:
         """See SnmpSession. GETNEXT in SNMPv1, and for one row: some devices answer that where their GETBULK fails."""
         names = _Variables(map(_Variable, map(checked_oid, oids)))
         rows = min(max(max_repetitions, 1), MAX_REPETITIONS)
-        answer = self._request(names, rows if self._bulk and rows > 1 else _GET_NEXT)
-        for variable in answer:  # at once: after a name that is none the library must not be asked again
-            _name_of(variable)
-        return LateAnswer(answer, _var_bind)
+        return self._request(names, rows if self._bulk and rows > 1 else _GET_NEXT)
 
     def close(self) -> None:
         """See SnmpSession. Dropping the capsule runs Net-SNMP's own close at once."""
@@ -198,7 +195,7 @@ class EasySnmpSession:
             self._session.sess_ptr = None
             self._session = None
 
-    def _request(self, names: _Variables, rows: int) -> list[_Variable]:
+    def _request(self, names: _Variables, rows: int) -> list[VarBind]:
         """One request: GET, GETNEXT, or GETBULK of so many rows."""
         session = self._usable()
         if not names:
@@ -215,14 +212,14 @@ class EasySnmpSession:
                 interface.getbulk(session, 0, rows, names)
         except EasySNMPNoSuchNameError:
             if asked == 1:
-                return [_Variable(f".{first}", "NOSUCHOBJECT" if rows == _GET else "ENDOFMIBVIEW")]
+                return [VarBind(first, SnmpType.NO_SUCH_OBJECT if rows == _GET else SnmpType.END_OF_MIB_VIEW)]
             text = f"{self._where} does not have all of the {asked} names asked for"
             raise SnmpNoSuchObject(text) from None  # the library does not say which, though the device did
         except (EasySNMPError, SystemError) as error:
             raise _blaming(self._translated(error, session), session, asked) from None
         if _LIBRARY.snmp_get_statistic(_WRONG_DIGESTS) != forged and self._target.version == "3":
             raise SnmpAuthError(f"an answer in the name of {self._where} was not signed with this credential's key")
-        return [variable for variable in names if variable.snmp_type is not None]
+        return [_var_bind(variable) for variable in names if variable.snmp_type is not None]
 
     def _usable(self) -> Session:
         if self._session is None:
@@ -343,7 +340,7 @@ def _require(known: bool, what: str, protocol: str) -> None:
         raise SnmpAuthError(f"the {what} protocol {protocol!r} is not supported")
 
 
-def _name_of(variable: _Variable) -> str:
+def _var_bind(variable: _Variable) -> VarBind:
     """The library cuts an OID in two at a place of its own choosing: joined again before anyone looks at it.
 
     Here it is only made sure that there is a name at all; walker and getter compare it with what they asked for.
@@ -351,12 +348,8 @@ def _name_of(variable: _Variable) -> str:
     oid = f"{variable.oid}.{variable.oid_index}" if variable.oid_index else str(variable.oid)
     if oid[:3] not in _BEGINNINGS:
         raise SnmpBadAnswer("the OLT answered with a name that is no OID: its answer cannot be read")
-    return oid[1:]
-
-
-def _var_bind(variable: _Variable) -> VarBind:
     kind, read = _READERS.get(variable.snmp_type or "", _UNREADABLE)
-    return VarBind(_name_of(variable), kind, read(variable.value or ""))
+    return VarBind(oid[1:], kind, read(variable.value or ""))
 
 
 def _without_secrets(text: str, target: SnmpTarget) -> str:

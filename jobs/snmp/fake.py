@@ -87,7 +87,7 @@ class FakeSession:
             return self._hidden(error)
         return [bind for bind in answer if not (self.vague and bind.missing)]
 
-    def next_rows(self, oids: Sequence[str], max_repetitions: int) -> Sequence[VarBind]:
+    def next_rows(self, oids: Sequence[str], max_repetitions: int) -> list[VarBind]:
         """See SnmpSession. Answers row by row, as GETBULK does; one row in SNMPv1."""
         if self.vague and (len(oids) > 1 or max_repetitions == 1):
             return self.exact.next_rows(oids, max_repetitions)

@@ -72,7 +72,7 @@ class GufoSession:
         )
         return _binds(list(found.items()))
 
-    def next_rows(self, oids: Sequence[str], max_repetitions: int) -> Sequence[VarBind]:
+    def next_rows(self, oids: Sequence[str], max_repetitions: int) -> list[VarBind]:
         """See SnmpSession. One column by GETBULK; several, or one row, are the exact session's."""
         names = [checked_oid(oid) for oid in oids]
         rows = min(max(max_repetitions, 1), MAX_REPETITIONS)

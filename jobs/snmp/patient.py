@@ -7,13 +7,10 @@ and wakes up after its lease has gone would still send one datagram for each try
 import threading
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import TypeVar
 
 from jobs.snmp.errors import SnmpEngineRestarted, SnmpTimeout, silence
 from jobs.snmp.session import SessionFactory, SnmpSession, VarBind
 from portal.domain.composite import SnmpTarget
-
-Answer = TypeVar("Answer")
 
 
 class PatientSession:
@@ -76,7 +73,7 @@ class PatientSession:
         """See SnmpSession."""
         return self._patiently(lambda: self._session.get(oids))
 
-    def next_rows(self, oids: Sequence[str], max_repetitions: int) -> Sequence[VarBind]:
+    def next_rows(self, oids: Sequence[str], max_repetitions: int) -> list[VarBind]:
         """See SnmpSession."""
         return self._patiently(lambda: self._session.next_rows(oids, max_repetitions))
 
@@ -84,7 +81,7 @@ class PatientSession:
         """See SnmpSession."""
         self._session.close()
 
-    def _patiently(self, send: Callable[[], Answer]) -> Answer:
+    def _patiently(self, send: Callable[[], list[VarBind]]) -> list[VarBind]:
         left, restarted = self._target.retries, False
         while True:
             try:

@@ -9,7 +9,7 @@ import re
 from collections.abc import Callable, Sequence
 from enum import StrEnum
 from functools import lru_cache
-from typing import Any, NamedTuple, Protocol, overload
+from typing import NamedTuple, Protocol
 
 from jobs.snmp.errors import SnmpBadOid
 from portal.domain.composite import SnmpTarget
@@ -56,33 +56,6 @@ class VarBind(NamedTuple):
         return self.type in MARKERS
 
 
-class LateAnswer(Sequence[VarBind]):
-    """An answer whose values are converted when they are looked at: what follows them can be asked for before.
-
-    `convert` makes a VarBind of one of `raw`; what it raises (SnmpBadAnswer) comes out wherever the value is looked at.
-    """
-
-    def __init__(self, raw: Sequence[Any], convert: Callable[[Any], VarBind]) -> None:
-        self._raw = raw
-        self._convert = convert
-
-    def __len__(self) -> int:
-        return len(self._raw)
-
-    @overload
-    def __getitem__(self, place: int) -> VarBind: ...
-
-    @overload
-    def __getitem__(self, place: slice) -> list[VarBind]: ...
-
-    def __getitem__(self, place: int | slice) -> VarBind | list[VarBind]:
-        found = self._raw[place]
-        return list(map(self._convert, found)) if isinstance(place, slice) else self._convert(found)
-
-    def __eq__(self, other: object) -> bool:
-        return list(self) == other if isinstance(other, list) else NotImplemented
-
-
 class SnmpSession(Protocol):
     """A conversation with one OLT. Belongs to one thread. Every method raises `SnmpError` kinds only."""
 
@@ -113,11 +86,10 @@ class SnmpSession(Protocol):
         """
         ...
 
-    def next_rows(self, oids: Sequence[str], max_repetitions: int) -> Sequence[VarBind]:
+    def next_rows(self, oids: Sequence[str], max_repetitions: int) -> list[VarBind]:
         """One GETBULK (or GETNEXT) request: what comes after each OID, row by row; value i belongs to OID i modulo n.
 
-        At most `max_repetitions` rows; the device may send fewer and may cut inside a row. Empty for no OIDs. May be a
-        LateAnswer where other threads of Python run while this one waits.
+        At most `max_repetitions` rows; the device may send fewer and may cut inside a row. Empty for no OIDs.
         """
         ...
 

@@ -1,7 +1,6 @@
 """How much to ask for in one request: begin with one frame's worth, grow while answers come, shrink on trouble."""
 
 import math
-from collections.abc import Sequence
 
 from jobs.snmp.session import VarBind
 from portal.domain.table_sizes import KnownSize, SizeEvidence, SizeOutcome, Sizes
@@ -132,12 +131,12 @@ def value_octets(value: int | bytes | str | None) -> int:
     return len(value) if isinstance(value, bytes) else name_octets(value)
 
 
-def average_octets(binds: Sequence[VarBind]) -> int:
+def average_octets(binds: list[VarBind]) -> int:
     """Octets of a varbind of this answer, from its first, middle and last: each value measured would cost as much again
 
     as reading it. Rounded up; 1 for none.
     """
-    if not len(binds):
+    if not binds:
         return 1
     some = (binds[0], binds[len(binds) // 2], binds[-1])
     return math.ceil(sum(map(octets_of, some)) / len(some))

@@ -11,7 +11,6 @@ from dataclasses import dataclass, field
 from jobs.snmp.columns import Column, WalkedColumn, started
 from jobs.snmp.errors import (
     NOT_SENT,
-    SnmpBadAnswer,
     SnmpDeviceError,
     SnmpError,
     SnmpNoSuchObject,
@@ -19,9 +18,8 @@ from jobs.snmp.errors import (
     SnmpTooBig,
     SnmpUnclear,
 )
-from jobs.snmp.meanwhile import Meanwhile
 from jobs.snmp.pace import Pace
-from jobs.snmp.session import MAX_REPETITIONS, LateAnswer, SnmpSession, VarBind
+from jobs.snmp.session import MAX_REPETITIONS, SnmpSession, VarBind
 from jobs.snmp.sizes import MessageSize, average_octets, first_octets, known_for
 from portal.domain.oid_text import as_tuple
 from portal.domain.statuses import ErrorKind
@@ -113,34 +111,6 @@ def _tables(columns: Sequence[Column]) -> set[str]:
     return {table_of(column.root) for column in columns if not (column.done and column.error and not column.rows)}
 
 
-@dataclass(frozen=True)
-class _Answered:
-    """An answer to what comes after `names`, one of each column `asked`, for `rows` rows."""
-
-    asked: list[Column]
-    names: list[str]
-    binds: Sequence[VarBind]
-    rows: int
-
-    def looks_harmless(self, max_rows: int) -> bool:
-        """Whether all of it came, and its last row is what follows in each column. The columns go on there then."""
-        side = len(self.asked)
-        if len(self.binds) != self.rows * side or any(map(self._moved, self.asked, self.names)):
-            return False
-        last = self.binds[-side:]
-        return all(column.goes_on(bind, self.rows, max_rows) for column, bind in zip(self.asked, last, strict=True))
-
-    def hand_out(self, max_rows: int) -> None:
-        """Give each column its values. One that has ended or moved since it was asked for gets nothing."""
-        for place, (column, name) in enumerate(zip(self.asked, self.names, strict=True)):
-            if not self._moved(column, name):
-                column.take(self.binds[place :: len(self.asked)], max_rows)
-
-    @staticmethod
-    def _moved(column: Column, name: str) -> bool:
-        return column.done or column.last_oid != name
-
-
 @dataclass
 class _Walker:
     session: SnmpSession
@@ -159,18 +129,13 @@ class _Walker:
     timeouts: int = 0
     octets: int = 0
     exact: set[str] = field(default_factory=set)  # columns whose next question only the exact session can answer
-    meanwhile: Meanwhile = field(default_factory=Meanwhile)  # rows are judged while the next ones are on their way
 
     def run(self, columns: list[Column]) -> None:
-        try:
-            while active := [column for column in columns if not column.done]:
-                asked = active[: self._side(len(active))]
-                self._advance(asked, active)
-                if not self.together and asked[0].done:
-                    self.rows_limit = 0  # what one column could not take says nothing about the next
-            self._catch_up(columns)
-        finally:
-            self.meanwhile.close()
+        while active := [column for column in columns if not column.done]:
+            asked = active[: self._side(len(active))]
+            self._advance(asked, active)
+            if not self.together and asked[0].done:
+                self.rows_limit = 0  # what one column could not take says nothing about the next
         empty = [column for column in columns if column.complete and not column.rows and not column.started_at]
         if empty:
             self._tell_empty_from_unsupported(empty)
@@ -181,41 +146,26 @@ class _Walker:
 
     def _advance(self, asked: list[Column], active: list[Column]) -> None:
         rows = max(1, min(self.repetitions, self.rows_limit or self.repetitions, self.size.current // len(asked)))
+        doubtful = any(column.last_oid in self.exact for column in asked)
         if self._late(active):
             return
-        names = [column.next_after for column in asked]
         try:
-            session = self.session.exact if self.exact.intersection(names) else self.session
-            answer = session.next_rows(names, rows)
+            session = self.session.exact if doubtful else self.session
+            answer = session.next_rows([column.last_oid for column in asked], rows)
         except SnmpUnclear:
-            self.exact.update(names)
+            self.exact.update(column.last_oid for column in asked)
         except SnmpError as error:
-            if self._catch_up(active):
-                self._retreat(error, rows, asked, active)
+            self._retreat(error, rows, asked, active)
         else:
-            if self._catch_up(active):
-                self.pace.answered()
-                self.answered, self.silent_ports = True, 0
-                self._take(_Answered(asked, names, answer, rows), active)
-
-    def _catch_up(self, active: list[Column]) -> bool:
-        """Wait until all that was answered before is judged. False when it could not be read: all is stopped then."""
-        try:
-            self.meanwhile.finish()
-        except SnmpError as error:
-            _stop_all(active, error)
-            return False
-        finally:
-            for column in active:
-                column.ahead = ""
-        return True
+            self.pace.answered()
+            self.answered, self.silent_ports = True, 0
+            self._take(asked, answer, rows)
 
     def _late(self, columns: list[Column]) -> bool:
         """True at the deadline, with the columns stopped; else the checkpoint is passed and a request may go out."""
         self.pace.wait()
         if self.clock() >= self.deadline:
-            self._catch_up(columns)
-            for column in [column for column in columns if not column.done]:  # what has just ended says why itself
+            for column in columns:
                 text = f"time limit reached with {len(column.rows)} rows of {column.root}"
                 column.stop(SnmpTimeout(text), ErrorKind.TIME_LIMIT)
             return True
@@ -223,30 +173,22 @@ class _Walker:
         self.pdus += 1
         return False
 
-    def _take(self, got: "_Answered", active: list[Column]) -> None:
-        """Judge the rows: later, where they may be and look harmless, so that the OLT need not wait for us."""
-        try:
-            if isinstance(got.binds, LateAnswer) and got.looks_harmless(self.max_rows):
-                self._measure(got)
-                self.meanwhile.start(lambda: got.hand_out(self.max_rows))
-                return
-            got.hand_out(self.max_rows)
-            self._measure(got)
-        except SnmpBadAnswer as error:
-            _stop_all(active, error)
-            return
-        if not any(column.done for column in got.asked) and got.names == [column.last_oid for column in got.asked]:
-            for column in got.asked:
+    def _take(self, asked: list[Column], answer: list[VarBind], rows: int) -> None:
+        before = [column.last_oid for column in asked]
+        for place, column in enumerate(asked):
+            column.take(answer[place :: len(asked)], self.max_rows)
+        self._measure(asked, answer, rows * len(asked))
+        if not any(column.done for column in asked) and before == [column.last_oid for column in asked]:
+            for column in asked:
                 column.stop(SnmpDeviceError(f"the OLT answered the walk of {column.root} without any value"))
 
-    def _measure(self, got: "_Answered") -> None:
-        values, side = got.rows * len(got.asked), len(got.asked)
-        average = average_octets(got.binds)
-        self.octets += average * len(got.binds)
-        if len(got.binds) >= values:
-            self.size.answered(values, average, whole=values + side > self.size.current)
-        elif got.binds and not any(column.done for column in got.asked):
-            self.size.truncated(values, len(got.binds))
+    def _measure(self, asked: list[Column], answer: list[VarBind], values: int) -> None:
+        average = average_octets(answer)
+        self.octets += average * len(answer)
+        if len(answer) >= values:
+            self.size.answered(values, average, whole=values + len(asked) > self.size.current)
+        elif answer and not any(column.done for column in asked):
+            self.size.truncated(values, len(answer))
 
     def _retreat(self, error: SnmpError, rows: int, asked: list[Column], active: list[Column]) -> None:
         """Ask for less next time, or stop what cannot be read: each branch makes a request smaller or ends a column."""

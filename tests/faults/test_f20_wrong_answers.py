@@ -191,7 +191,7 @@ def read_mutated(port: int) -> None:
     for number in range(MUTATIONS):
         session = open_session(SnmpTarget("127.0.0.1", port, "2c", "public", timeout=0.03, retries=0))
         try:
-            session.get(names) if number % 2 else list(session.next_rows(columns, 10))
+            session.get(names) if number % 2 else session.next_rows(columns, 10)
         except SnmpError:
             pass
         finally:

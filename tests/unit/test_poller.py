@@ -12,8 +12,6 @@ from portal.domain.composite import CompositeResult, CompositeWork, ReadingSpec,
 from portal.domain.readings import ValueSpec, ValueType
 from portal.domain.statuses import ErrorKind, NodeKind, SkipReason, StepStatus
 
-pytestmark = pytest.mark.usefixtures("answers_of_both_kinds")
-
 TABLE = "1.3.6.1.4.1.2011.6"
 STATE = ReadingSpec("onu_state", f"{TABLE}.1", ValueSpec(ValueType.NUMBER))
 POWER = ReadingSpec("onu_rx_power", f"{TABLE}.2", ValueSpec(ValueType.NUMBER, scale=0.01), index_suffix=".1")

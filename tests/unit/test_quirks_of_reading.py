@@ -16,8 +16,6 @@ from jobs.snmp.walking import MAX_SILENT_PORTS, WalkResult, walk
 from portal.domain.statuses import ErrorKind
 from portal.domain.table_sizes import WALK, KnownSize, SizeOutcome
 
-pytestmark = pytest.mark.usefixtures("answers_of_both_kinds")
-
 A, B, AFTER = "1.3.6.1.4.1.5.1", "1.3.6.1.4.1.5.2", "1.3.6.1.4.1.5.9.0"
 PORTS = [str(4194304000 + 256 * port) for port in range(4)]
 

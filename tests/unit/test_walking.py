@@ -2,13 +2,11 @@
 
 import pytest
 
-from jobs.snmp.errors import SnmpAuthError, SnmpBadAnswer, SnmpUnreachable
+from jobs.snmp.errors import SnmpAuthError, SnmpUnreachable
 from jobs.snmp.fake import FakeSession, Faults
-from jobs.snmp.session import LateAnswer, SnmpType, VarBind
+from jobs.snmp.session import SnmpType, VarBind
 from jobs.snmp.walking import WalkResult, walk
 from portal.domain.statuses import ErrorKind
-
-pytestmark = pytest.mark.usefixtures("answers_of_both_kinds")
 
 A, B, AFTER = "1.3.6.1.4.1.5.1", "1.3.6.1.4.1.5.2", "1.3.6.1.4.1.5.9.0"
 
@@ -264,56 +262,6 @@ def test_the_checkpoint_also_comes_before_the_question_whether_a_column_exists()
     assert seen == [0, 1]
 
 
-class Garbled(FakeSession):
-    """Answers whose values from the `bad`th on cannot be read, which shows when they are looked at."""
-
-    bad = 30
-
-    def next_rows(self, oids, max_repetitions):
-        before = 20 * (len(self.requests))
-
-        def convert(pair):
-            if pair[0] + before >= self.bad:
-                raise SnmpBadAnswer("no OID")
-            return pair[1]
-
-        return LateAnswer(list(enumerate(super().next_rows(oids, max_repetitions))), convert)
-
-
-@pytest.mark.parametrize("bad", [5, 25, 39])
-def test_a_value_that_cannot_be_read_ends_the_walk_with_what_came_before(bad):
-    class Bad(Garbled):
-        pass
-
-    Bad.bad = bad
-    (column,) = walked(Bad(table(A, 60)), A).columns
-    assert not column.complete and column.error_kind is ErrorKind.DEVICE
-    assert len(column.rows) == bad // 20 * 20
-
-
-def test_a_column_found_at_fault_late_takes_nothing_from_the_request_under_way():
-    """Its neighbour in the same answers loses no row."""
-
-    class Repeats(FakeSession):
-        def next_rows(self, oids, max_repetitions):
-            binds = list(super().next_rows(oids, max_repetitions))
-            if len(self.requests) == 2:  # A's names go back in the middle of this answer
-                binds[4] = binds[0]
-            return LateAnswer(binds, lambda bind: bind)
-
-    first, second = walked(Repeats(table(A, 60) | table(B, 60) | {AFTER: 0}), A, B).columns
-    assert first.error_kind is ErrorKind.NOT_INCREASING and len(first.rows) == 22
-    assert second.complete and [value for _, value in second.rows] == list(range(60))
-    assert [value for _, value in first.rows] == list(range(22))
-
-
-def test_what_a_request_under_way_brings_is_not_lost_at_the_time_limit():
-    now = [0.0]
-    session = olt(A, on_request=lambda request: now.__setitem__(0, now[0] + 1.0))
-    (column,) = walked(session, A, deadline=2.0, clock=lambda: now[0]).columns
-    assert len(session.requests) == 2 and len(column.rows) == 40
-
-
 def test_what_could_not_be_sent_is_no_request():
     class Unroutable(FakeSession):
         def next_rows(self, oids, max_repetitions):
@@ -324,16 +272,15 @@ def test_what_could_not_be_sent_is_no_request():
     assert result.first_error.error_kind is ErrorKind.UNREACHABLE
 
 
-def test_a_fault_found_at_the_time_limit_is_told_as_what_it_is():
-    """The rows were judged while the request after them was awaited, and then the time was up."""
-    now = [0.0]
-
+def test_a_column_that_goes_back_costs_its_neighbour_in_the_same_answers_no_row():
     class Repeats(FakeSession):
         def next_rows(self, oids, max_repetitions):
-            binds = list(super().next_rows(oids, max_repetitions))
-            binds[5] = binds[4]
-            now[0] = 100.0
-            return LateAnswer(binds, lambda bind: bind)
+            binds = super().next_rows(oids, max_repetitions)
+            if len(self.requests) == 2:
+                binds[4] = binds[0]
+            return binds
 
-    (column,) = walked(Repeats(table(A, 60)), A, deadline=50.0, clock=lambda: now[0]).columns
-    assert column.error_kind is ErrorKind.NOT_INCREASING
+    first, second = walked(Repeats(table(A, 60) | table(B, 60) | {AFTER: 0}), A, B).columns
+    assert first.error_kind is ErrorKind.NOT_INCREASING
+    assert [value for _, value in first.rows] == list(range(22))
+    assert second.complete and [value for _, value in second.rows] == list(range(60))
