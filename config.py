@@ -139,6 +139,11 @@ class Settings:
     bind: str = setting(str, "Address the portal listens on.", "127.0.0.1")
     port: int = setting(_integer(1, 65535), "Port the portal listens on.", 8000)
     cookie_secure: bool = setting(_boolean, "1 when the portal is served over HTTPS (as it should be).", False)
+    proxies: int = setting(
+        _integer(0, 3),
+        "Proxies in front of the portal (TLS): so many of X-Forwarded-For, -Proto and -Host are believed.",
+        0,
+    )  # fmt: skip
     demo: bool = setting(_boolean, "1: `make run` also starts two simulated OLTs.", True)
     olt_networks: tuple[str, ...] = setting(
         _networks, "Networks an OLT's address must lie in, separated by commas. Loopback is for simulated OLTs.",

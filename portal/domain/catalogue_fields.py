@@ -41,7 +41,7 @@ def column(value: object) -> str:
     try:
         oid = oid_text.normalise(str(value or ""))
     except ValueError as error:
-        raise FieldError(N_("%(reason)s", reason=str(error))) from None
+        raise FieldError(error.args[0]) from None
     if is_secret(oid):
         raise FieldError(N_("%(oid)s is or contains a column of customers' passwords, which is never read", oid=oid))
     return oid
@@ -53,7 +53,7 @@ def _numbers(value: object) -> list[int]:
 
 
 def _is_long(text: str) -> bool:
-    return text.lstrip("-").isdecimal() and text.isascii() and 18 < len(text) <= 21
+    return re.fullmatch(r"-?[0-9]{19,20}", text) is not None
 
 
 def _long(text: str) -> int:

@@ -1,5 +1,7 @@
 """Text for people that is made where no language is known: English now, translatable later. No I/O."""
 
+from collections.abc import Iterable
+
 
 class Message(str):
     """English text that remembers msgid and parameters: `gettext(m.msgid, **m.params)` says it in another language."""
@@ -20,3 +22,9 @@ class Message(str):
 def N_(msgid: str, **params: object) -> Message:  # noqa: N802  (the keyword under which pybabel finds such texts)
     """A Message: `N_("must be at most %(high)d", high=3)`."""
     return Message(msgid, **params)
+
+
+def joined(messages: Iterable[Message]) -> Message:
+    """One message of several, each still to be said in another language. At least one."""
+    first, *others = messages
+    return Message("%(first)s; %(rest)s", first=first, rest=joined(others)) if others else first

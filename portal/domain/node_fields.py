@@ -55,7 +55,7 @@ def _dotted(text: str) -> str:
     try:
         oid = oid_text.normalise(text)
     except ValueError as error:
-        raise FieldError(N_("%(reason)s", reason=str(error))) from None
+        raise FieldError(error.args[0]) from None
     if is_secret(oid):
         raise FieldError(N_("%(oid)s is or contains a column of customers' passwords, which is never read", oid=oid))
     return oid

@@ -2,7 +2,7 @@
 
 from datetime import UTC, datetime
 from enum import StrEnum
-from typing import Any
+from typing import Any, Self, overload
 
 from sqlalchemy import BigInteger, CheckConstraint, DateTime, Integer, LargeBinary, String
 from sqlalchemy.engine import Dialect
@@ -45,6 +45,41 @@ class EncryptedText(TypeDecorator[str]):
 
     def process_result_value(self, value: Any, dialect: Dialect) -> str | None:
         return None if value is None else keyring.decrypt(bytes(value))
+
+
+class SealedText(EncryptedText):
+    """The same, but a loaded row holds the token: without the key everything else in it can still be read."""
+
+    cache_ok = True
+
+    def process_bind_param(self, value: Any, dialect: Dialect) -> bytes | None:
+        return value if isinstance(value, bytes) else super().process_bind_param(value, dialect)
+
+    def process_result_value(self, value: Any, dialect: Dialect) -> Any:
+        return None if value is None else bytes(value)
+
+
+class Secret:
+    """An attribute beside a column of SealedText, as clear text: encrypted when set, decrypted each time it is read."""
+
+    def __init__(self, sealed: str) -> None:
+        self.sealed = sealed
+
+    @overload
+    def __get__(self, row: None, owner: type) -> Self: ...
+
+    @overload
+    def __get__(self, row: object, owner: type) -> str | None: ...
+
+    def __get__(self, row: object | None, owner: type) -> Self | str | None:
+        """The clear text or None; KeyringError when none of the keys fits."""
+        if row is None:
+            return self
+        token = getattr(row, self.sealed)
+        return None if token is None else keyring.decrypt(token)
+
+    def __set__(self, row: object, value: str | None) -> None:
+        setattr(row, self.sealed, None if value is None else keyring.encrypt(value))
 
 
 class Word(TypeDecorator[StrEnum]):

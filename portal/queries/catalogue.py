@@ -13,7 +13,7 @@ GENERIC = "generic"
 
 @dataclass(frozen=True)
 class CredentialRow:
-    """A credential as pages see it: no secrets. `olts` = how many OLTs use it."""
+    """A credential as pages see it: no secrets. `olts` = how many OLTs use it, `deleted` = how many deleted ones do."""
 
     id: int
     name: str
@@ -22,6 +22,7 @@ class CredentialRow:
     auth_protocol: str
     priv_protocol: str
     olts: int
+    deleted: int
 
 
 @dataclass(frozen=True)
@@ -51,15 +52,12 @@ def brand_names() -> list[tuple[str, str]]:
 
 def credentials() -> list[CredentialRow]:
     """All credentials by name with how many OLTs use them: one SQL statement that touches no secret."""
-    used = (
-        select(func.count(Olt.id))
-        .where(Olt.credential_id == Credential.id, Olt.deleted_at.is_(None))
-        .correlate(Credential)
-        .scalar_subquery()
-    )
+    of_it = select(func.count(Olt.id)).where(Olt.credential_id == Credential.id).correlate(Credential)
+    used = of_it.where(Olt.deleted_at.is_(None)).scalar_subquery()
+    kept = of_it.where(Olt.deleted_at.is_not(None)).scalar_subquery()
     query = select(
         Credential.id, Credential.name, Credential.version, Credential.username,
-        Credential.auth_protocol, Credential.priv_protocol, used,
+        Credential.auth_protocol, Credential.priv_protocol, used, kept,
     ).order_by(Credential.name)  # fmt: skip
     return [CredentialRow(*row) for row in db.session.execute(query)]
 

@@ -3,6 +3,7 @@
 import base64
 import binascii
 import json
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -16,6 +17,7 @@ from portal.extensions import db
 
 PAGE_SIZE = 50
 _MAX_CURSOR = 1000
+_UNSTORABLE = re.compile("[\x00\ud800-\udfff]")  # NUL, and halves of characters
 _TIME = "\x00t"  # no text of ours holds a NUL
 
 Key = ColumnElement[Any] | InstrumentedAttribute[Any]
@@ -93,8 +95,15 @@ def _comparable(value: Any, key: Key) -> bool:
     kind = key.type.impl_instance if isinstance(key.type, TypeDecorator) else key.type
     wanted = kind.python_type
     if wanted not in (int, float):
-        return isinstance(value, wanted)
+        return isinstance(value, wanted) and _storable(value)
     return isinstance(value, int | float) and abs(value) < 2**63
+
+
+def _storable(value: Any) -> bool:
+    """False for what no row of ours can hold, and what a driver therefore refuses to send."""
+    if isinstance(value, datetime):
+        return value.tzinfo is not None
+    return not isinstance(value, str) or not _UNSTORABLE.search(value)
 
 
 def fetch(query: Select[Any], order: Order, cursor: str, size: int = PAGE_SIZE) -> Page[Any]:

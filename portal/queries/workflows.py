@@ -8,7 +8,7 @@ from typing import Any
 from sqlalchemy import and_, case, func, literal_column, select
 from sqlalchemy.orm import aliased
 
-from portal.domain.statuses import TERMINAL, ErrorKind, SkipReason, StepStatus
+from portal.domain.statuses import TERMINAL, ErrorKind, OltState, SkipReason, StepStatus
 from portal.extensions import db
 from portal.models import Execution, ExecutionAttempt, ExecutionStep, Olt, Workflow, WorkflowNode
 from portal.queries import catalogue, keyset
@@ -67,11 +67,13 @@ class WorkflowView:
 
 @dataclass(frozen=True)
 class WorkflowRow:
-    """One line of the list of workflows."""
+    """One line of the list of workflows. `next_run_at` is planned only: queries.olts.expected says what will run."""
 
     olt_id: int
     olt: str
     olt_enabled: bool
+    state: OltState
+    paused_until: datetime | None
     enabled: bool
     masters: int
     chained: int
@@ -182,7 +184,7 @@ def page(
 ) -> keyset.Page[WorkflowRow]:
     """OLTs by name with the sums of their workflows: two SQL statements whatever the number of OLTs."""
     query = (
-        select(Olt.id, Olt.name, Olt.enabled, func.coalesce(Workflow.enabled, True))
+        select(Olt.id, Olt.name, Olt.enabled, Olt.state, Olt.paused_until, func.coalesce(Workflow.enabled, True))
         .outerjoin(Workflow, Workflow.olt_id == Olt.id)
         .where(Olt.deleted_at.is_(None))
     )

@@ -2,10 +2,10 @@
 
 from datetime import datetime
 
-from sqlalchemy import Column, Table, select, update
+from sqlalchemy import Column, LargeBinary, Table, select, type_coerce, update
 from sqlalchemy.orm import Session
 
-from portal.extensions import Base, transaction
+from portal.extensions import Base, keyring, transaction
 from portal.models.types import EncryptedText
 from portal.services import audit
 
@@ -30,8 +30,12 @@ def encrypted_columns() -> list[tuple[Table, Column[str]]]:
 
 def _rotate(session: Session, table: Table, column: Column[str]) -> int:
     rows = session.execute(
-        select(table.c.id, column).where(column.is_not(None)).order_by(table.c.id).with_for_update()
+        select(table.c.id, type_coerce(column, LargeBinary))
+        .where(column.is_not(None))
+        .order_by(table.c.id)
+        .with_for_update()
     ).all()
-    for ident, clear in rows:
+    for ident, token in rows:
+        clear = keyring.decrypt(bytes(token))
         session.execute(update(table).where(table.c.id == ident).values({column.name: clear}))
     return len(rows)

@@ -5,7 +5,8 @@ from contextlib import contextmanager
 
 from sqlalchemy.exc import IntegrityError
 
-from portal.services.errors import Invalid, ServiceError
+from portal.domain.messages import N_
+from portal.services.errors import Conflict, Invalid
 
 Rules = Mapping[str, tuple[str, str]]
 
@@ -20,6 +21,6 @@ def unique_or_invalid(rules: Rules) -> Iterator[None]:
         for sign, (field, message) in rules.items():
             if sign in said:
                 raise Invalid({field: message}) from None
-        raise ServiceError(
-            "somebody else changed what this depends on at the same moment: look again and repeat"
+        raise Conflict(
+            N_("somebody else changed what this depends on at the same moment: look again and repeat")
         ) from error

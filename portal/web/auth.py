@@ -33,7 +33,7 @@ def load_user(cookie_id: str) -> User | None:
 
 
 def _account() -> str:
-    return "account:" + request.form.get("username", "").strip().lower()[:80]
+    return "account:" + users.stored_name(request.form.get("username", ""))[:80]
 
 
 def _failed(response: object) -> bool:
@@ -55,7 +55,7 @@ def login() -> ResponseReturnValue:
 @limiter.limit(TRIES, key_func=_account, deduct_when=_failed)
 def enter() -> ResponseReturnValue:
     """One answer for a wrong password, an unknown and an inactive user. A new session starts at each login."""
-    username, target = request.form.get("username", "").strip(), request.form.get("next")
+    username, target = request.form.get("username", "").replace("\x00", "").strip(), request.form.get("next")
     user = users.authenticate(username, request.form.get("password", ""), datetime.now(UTC))
     if user is None:
         error = _("User name or password is wrong.")

@@ -10,11 +10,13 @@ from flask_babel import LazyString
 from flask_babel import lazy_gettext as _l
 from flask_login import current_user
 from flask_wtf.csrf import CSRFError
+from markupsafe import escape
 from sqlalchemy.exc import DBAPIError, OperationalError
 from werkzeug.exceptions import HTTPException
 
-from portal.extensions import db, htmx
-from portal.services.errors import NotFound
+from portal.extensions import KeyringError, db, htmx
+from portal.services.errors import NotFound, ServiceError
+from portal.web.forms import refusal
 
 log = logging.getLogger(__name__)
 
@@ -23,7 +25,7 @@ class Words(NamedTuple):
     """Title and what to do."""
 
     title: LazyString
-    advice: LazyString
+    advice: LazyString | str
     icon: str
 
 
@@ -55,6 +57,14 @@ DATABASE = Words(
         " which. Reading the OLTs waits and goes on by itself."
     ),
     "plug-connected-x",
+)
+KEYRING = Words(
+    _l("A stored SNMP secret cannot be read"),
+    _l(
+        "Nothing was saved. None of FERNET_KEYS fits it: restore instance/fernet_keys, or enter the secrets of the"
+        " credential again."
+    ),
+    "key",
 )
 EXPIRED = Words(
     _l("The form had expired"),
@@ -95,12 +105,24 @@ def not_found(_: NotFound) -> ResponseReturnValue:
     return _answer(404, WORDS[404])
 
 
+def conflict(error: ServiceError) -> ResponseReturnValue:
+    """A service refused and no page made it its own: the sentence of the service is what there is to say."""
+    words = Words(_l("This cannot be done now"), refusal(error), "alert-triangle")
+    return (escape(words.advice), 409) if htmx else _answer(409, words)
+
+
 def database_error(error: DBAPIError) -> ResponseReturnValue:
     """The database refuses or does not answer: no fault of the program, and it passes."""
     reference = secrets.token_hex(4)
     log.error("event=database_error reference=%s path=%s error=%s", reference, request.path, error.orig)
     db.session.remove()
     return _answer(503, DATABASE, reference)
+
+
+def keyring_error(error: KeyringError) -> ResponseReturnValue:
+    """A key is lost: no fault of the program, and a person can mend it."""
+    log.error("event=keyring_error method=%s path=%s error=%s", request.method, request.path, error)
+    return _answer(503, KEYRING)
 
 
 def crash(error: Exception) -> ResponseReturnValue:
@@ -115,5 +137,7 @@ def init_errors(app: Flask) -> None:
     app.register_error_handler(CSRFError, csrf_error)
     app.register_error_handler(HTTPException, http_error)
     app.register_error_handler(NotFound, not_found)
+    app.register_error_handler(ServiceError, conflict)
     app.register_error_handler(OperationalError, database_error)
+    app.register_error_handler(KeyringError, keyring_error)
     app.register_error_handler(Exception, crash)

@@ -45,8 +45,16 @@ KIND_LABELS = {
 
 def said(message: str) -> str:
     """What a service or rule says, in the reader's language and as a sentence's beginning."""
-    text = gettext(message.msgid, **message.params) if isinstance(message, Message) else str(message)
+    text = _translated(message)
     return text[:1].upper() + text[1:]
+
+
+def _translated(value: object) -> str:
+    """A message in the reader's language, also those that are a part of it."""
+    if not isinstance(value, Message):
+        return str(value)
+    params = {name: _translated(part) if isinstance(part, str) else part for name, part in value.params.items()}
+    return str(gettext(value.msgid, **params))
 
 
 def refusal(error: ServiceError) -> str:
@@ -106,6 +114,10 @@ class DeleteForm(ErrorForm):
     )
 
 
+LONGEST_PAUSE = timedelta(days=36_525)
+ONE_DAY = timedelta(days=1)  # what passed since then is for the service to refuse
+
+
 class PauseForm(ErrorForm):
     """Why and until when nothing scheduled starts on some OLTs."""
 
@@ -119,6 +131,14 @@ class PauseForm(ErrorForm):
         validators=[Optional()],
         description=_l("Then it goes on by itself. Empty: until somebody resumes it."),
     )
+
+    def validate_until(self, field: DateTimeLocalField) -> None:
+        """WTForms calls this by its name: near enough to be meant, and to be a moment in every zone."""
+        here = now().astimezone(zone()).replace(tzinfo=None)
+        if field.data and not here - ONE_DAY < field.data < here + LONGEST_PAUSE:
+            raise ValidationError(
+                _("Must be in the future, less than 100 years away. Empty: until somebody resumes it.")
+            )
 
     def end(self) -> datetime | None:
         """The end as a moment; what is typed is meant in the portal's zone."""

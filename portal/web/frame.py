@@ -1,9 +1,11 @@
 """What surrounds every page: language, zone, navigation, template helpers, security headers. No page's own facts."""
 
 import hashlib
+from collections.abc import Collection
 from io import BytesIO
 from pathlib import Path
 from typing import Any, NamedTuple
+from urllib.parse import urlencode
 
 from babel.messages.mofile import write_mo
 from babel.messages.pofile import read_po
@@ -150,10 +152,20 @@ def navigation() -> list[Page]:
 
 
 def with_args(**changes: Any) -> str:
-    """This URL with arguments changed; None takes one out."""
-    kept = {**request.args.to_dict(), **changes}
-    values = {**(request.view_args or {}), **{key: value for key, value in kept.items() if value is not None}}
-    return url_for(str(request.endpoint), **values)
+    """This URL with arguments changed; None takes one out.
+
+    Arguments never reach url_for: there `_method` or `olt_id` of an address would mean something else.
+    """
+    kept = {**dict(request.args.lists()), **changes}
+    query = urlencode([(key, value) for key, value in kept.items() if value is not None], doseq=True)
+    path = url_for(str(request.endpoint), **(request.view_args or {}))
+    return f"{path}?{query}" if query else path
+
+
+def other_args(own: Collection[str]) -> list[tuple[str, str]]:
+    """This URL's arguments that are not `own`, for a form that shall keep them; the place in a list is left."""
+    left = {*own, "before", "after"}
+    return [(key, value) for key, value in request.args.items(multi=True) if key not in left and value]
 
 
 def static_url(filename: str) -> str:
@@ -204,6 +216,7 @@ def init_frame(app: Flask) -> None:
         has_endpoint=has_endpoint,
         navigation=navigation,
         with_args=with_args,
+        other_args=other_args,
         static_url=static_url,
         pulse=lambda: read_pulse(formatting.now()),
     )

@@ -5,6 +5,7 @@ from datetime import datetime
 from typing import NamedTuple
 
 from flask_babel import LazyString
+from flask_babel import gettext as _
 from flask_babel import lazy_gettext as _l
 
 from portal.domain.readings import EMPTY, NO_SUCH_INSTANCE, NOT_LISTED, OUT_OF_RANGE, UNSUPPORTED
@@ -16,7 +17,7 @@ class Metric(NamedTuple):
     """Name, unit and decimals of a reading."""
 
     label: LazyString | str
-    unit: str = ""
+    unit: LazyString | str = ""
     digits: int = 0
 
 
@@ -98,8 +99,8 @@ METRICS: dict[str, Metric] = {
     "onu_online_seconds": Metric(_l("Online for"), "s"),
     "onu_row_status": Metric(_l("State of the row")),
     "onu_state_if": Metric(_l("State of the interface")),
-    "onu_traffic_down": Metric(_l("Traffic to the ONU"), "octets"),
-    "onu_traffic_up": Metric(_l("Traffic from the ONU"), "octets"),
+    "onu_traffic_down": Metric(_l("Traffic to the ONU"), _l("octets")),
+    "onu_traffic_up": Metric(_l("Traffic from the ONU"), _l("octets")),
     "onu_unauth_loid": Metric(_l("LOID of an ONU that is not provisioned")),
     "onu_unauth_model": Metric(_l("Model of an ONU that is not provisioned")),
     "onu_unauth_pon": Metric(_l("PON port of an ONU that is not provisioned")),
@@ -162,6 +163,7 @@ EVENT_WORDS: dict[str, LazyString] = {
 }
 
 
+NO_NUMBER = "no number in "  # and then what the device sent
 _REASONS: dict[str, LazyString] = {
     "sentinel": _l("The device says it has no value"),
     NO_SUCH_INSTANCE: _l("The device does not have this value"),
@@ -169,12 +171,18 @@ _REASONS: dict[str, LazyString] = {
     EMPTY: _l("Empty"),
     "never": _l("Never"),
     NOT_LISTED: _l("The device's table has no row for this ONU"),
+    "no serial": _l("No serial number in it"),
+    "no MAC address": _l("No MAC address in it"),
+    "no state number": _l("No number of a state in it"),
+    "no date and time": _l("No date and time in it"),
     UNSUPPORTED: _l("The device does not support this value: it is 0 everywhere"),
 }
 
 
 def reason(text: str) -> LazyString | str:
     """Why there is no value: in words where the reason is one of the usual, else as the decoder wrote it."""
+    if text.startswith(NO_NUMBER):
+        return _("No number in %(text)s", text=text.removeprefix(NO_NUMBER))
     return _REASONS.get("sentinel" if text.startswith("sentinel ") else text, text)
 
 

@@ -13,7 +13,7 @@ from portal.domain.statuses import Role
 from portal.extensions import htmx
 from portal.models import Olt
 from portal.queries import catalogue, keyset, learned, olts, workflows
-from portal.services.errors import Invalid, ServiceError
+from portal.services.errors import Invalid
 from portal.services.network import olts as service
 from portal.web import args, live
 from portal.web.access import requires
@@ -180,12 +180,16 @@ def delete(olt_id: int) -> Page:
     olt, form = one(olt_id), DeleteForm()
     name = olt.name
     if not form.validate_on_submit():
-        _online, known = olts.onu_counts([olt_id]).get(olt_id, (0, 0))
-        return render_template("olts/delete.html", olt=olt, form=form, onus=known), 422 if form.errors else 200
+        return _deletion(form, olt)
     try:
         service.delete(olt_id, form.reason.data or "", current_user.username, now())
-    except ServiceError as refused:
-        flash(str(refused), "error")
-        return redirect(url_for("olts.detail", olt_id=olt_id), 303)
+    except Invalid as refused:
+        form.refuse(refused.errors)
+        return _deletion(form, one(olt_id))
     flash(_("OLT %(name)s was deleted.", name=name), "success")
     return redirect(url_for("olts.index"), 303)
+
+
+def _deletion(form: DeleteForm, olt: Olt) -> tuple[str, int]:
+    _online, known = olts.onu_counts([olt.id]).get(olt.id, (0, 0))
+    return render_template("olts/delete.html", olt=olt, form=form, onus=known), 422 if form.errors else 200

@@ -120,7 +120,7 @@ def detail(onu_id: int) -> Response:
         row=row,
         neighbours=onus.neighbours(onu),
         events=onus.events(onu_id),
-        next_run=olts.next_run(onu.olt_id),
+        next_run=olts.expected(onu.olt, olts.next_run(onu.olt_id)),
         chart=metrics.chart(onus.history(onu_id, onus.RX, now() - WEEK), now() - WEEK, now()),
         metrics=metrics,
     )

@@ -16,7 +16,7 @@ from portal.services.trying import probes as service
 from portal.web import live
 from portal.web.access import requires
 from portal.web.formatting import now
-from portal.web.forms import ProbeForm, said
+from portal.web.forms import ProbeForm, refusal, said
 
 bp = Blueprint("probes", __name__, url_prefix="/probes")
 
@@ -63,7 +63,7 @@ def _ask(target: dict[str, Any]) -> BaseResponse:
     except Invalid as refused:
         return _refused([said(text) for text in refused.errors.values()])
     except ServiceError as refused:
-        return _refused([said(str(refused))])
+        return _refused([refusal(refused)])
     return detail(probe_id) if htmx else redirect(url_for("probes.detail", probe_id=probe_id), 303)
 
 

@@ -137,6 +137,42 @@ def test_the_first_start_makes_one_administrator_with_a_password_of_its_own(sess
     assert password not in str(session.execute(text("SELECT * FROM audit_log")).all())
 
 
+def test_a_name_with_a_nul_is_the_name_without_it_also_for_the_tries_at_the_login(
+    session: Session, now: datetime
+) -> None:
+    make_user("ana")
+    assert users.authenticate("an\x00a\x00", PASSWORD, now) is not None
+    assert users.authenticate("\x00", PASSWORD, now) is None
+    assert users.stored_name(" A\x00na\x00 ") == "ana"
+
+
+def test_a_credential_can_be_loaded_without_its_key_and_its_secret_cannot(app: Flask, session: Session) -> None:
+    row = make_credential()
+    keyring.load(app, [Fernet.generate_key().decode()])
+    session.expire_all()
+    assert (row.name, row.holds("community"), row.holds("auth_password")) == ("lab", True, False)
+    assert row.auth_password is None
+    with pytest.raises(KeyringError):
+        _ = row.community
+
+
+def test_a_secret_whose_key_was_lost_must_be_given_again_and_nothing_else(
+    app: Flask, session: Session, now: datetime
+) -> None:
+    row, v3 = make_credential(), credentials.save(V3, ACTOR, now)
+    keyring.load(app, [Fernet.generate_key().decode()])
+    with pytest.raises(Invalid) as caught:
+        credentials.save({"name": "other"}, ACTOR, now, row.id)
+    assert "enter it again" in caught.value.errors["community"]
+    credentials.save({"community": "fresh"}, ACTOR, now, row.id)
+    assert row.community == "fresh"
+    with pytest.raises(Invalid) as caught:
+        credentials.save({"auth_password": "fresh and long"}, ACTOR, now, v3)
+    assert caught.value.errors.keys() == {"priv_password"}
+    credentials.save({"version": "2c", "community": "fresh too"}, ACTOR, now, v3)
+    assert credentials.existing(session, v3).auth_password is None
+
+
 def test_rotation_encrypts_every_secret_with_the_newest_key(app: Flask, session: Session, now: datetime) -> None:
     row = make_credential()
     session.add(Channel(name="night", kind="webhook", target="https://planted"))

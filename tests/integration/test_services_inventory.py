@@ -3,11 +3,13 @@
 from datetime import UTC, datetime, timedelta
 
 import pytest
+from cryptography.fernet import Fernet
+from flask import Flask
 from sqlalchemy import delete, select, text
 from sqlalchemy.orm import Session
 
 from portal.domain.statuses import EventType, ExecutionStatus
-from portal.extensions import Base
+from portal.extensions import Base, keyring
 from portal.models import (
     AuditLog,
     CoordinatorLog,
@@ -18,6 +20,7 @@ from portal.models import (
     WorkflowNode,
     WorkflowTemplate,
 )  # fmt: skip
+from portal.services.dispatch import executions
 from portal.services.importing import inventory
 from portal.services.importing.inventory import InventoryInvalid, Report
 from portal.services.network import olts, workflows
@@ -436,3 +439,31 @@ def test_a_deleted_olt_is_not_exported_and_its_name_can_be_imported_again(sessio
     assert "name: A," not in inventory.dump()
     load(ONE, datetime(2026, 11, 28, tzinfo=UTC))
     assert [row.id for row in session.scalars(select(Olt).where(Olt.deleted_at.is_(None)))] != [gone]
+
+
+def test_what_runs_on_an_olt_that_a_file_disables_is_asked_to_stop_after_the_commit(
+    session: Session, now: datetime, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[tuple[list[int], bool]] = []
+    monkeypatch.setattr(executions, "stop_running", lambda ids: asked.append((ids, session.info.get("writing", False))))
+    load(ONE, now)
+    off = ONE.replace("template: basic}", "template: basic, enabled: false}")
+    load(off, now, dry_run=True)
+    assert asked == []
+    load(off, now)
+    load(off, now)
+    load(ONE, now)
+    assert asked == [([olt(session, "A").id], False)]
+
+
+def test_a_lost_key_keeps_no_file_from_being_loaded_or_written(app: Flask, session: Session, now: datetime) -> None:
+    load(ONE, now)
+    keyring.load(app, [Fernet.generate_key().decode()])
+    session.expire_all()
+    assert "SNMP_COMMUNITY_LAB" in inventory.dump()
+    moved = "olts: [{name: A, address: 10.0.0.1, brand: huawei, site: Piura}]\n"
+    assert load(moved, now).counts["olts"]["updated"] == 1
+    told = problems("credentials: [{name: lab, version: 2c}]\n", now)
+    assert "lab" in told and "enter it again" in told
+    load("credentials: [{name: lab, community: fresh}]\n", now)
+    assert session.scalars(select(Credential)).one().community == "fresh"

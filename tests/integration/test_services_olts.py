@@ -1,5 +1,7 @@
 """OLTs: what can be made and changed, what is refused, and what it does to clocks and waiting work."""
 
+import base64
+import json
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -10,6 +12,8 @@ from sqlalchemy.orm import Session
 
 from portal.domain.statuses import ExecutionStatus, OltState
 from portal.models import AuditLog, Execution, Olt, WorkflowNode
+from portal.queries import keyset
+from portal.queries import olts as queries
 from portal.services.dispatch import executions
 from portal.services.errors import Invalid, NotFound
 from portal.services.network import olts, workflows
@@ -243,3 +247,20 @@ def test_a_deleted_olt_frees_its_name_and_can_come_back(session: Session, now: d
     olts.delete(second.id, "wrong one", ACTOR, now)
     olts.restore(olt.id, ACTOR, now)
     assert (olt.deleted_at, olt.enabled) == (None, False)
+
+
+@pytest.mark.parametrize("values", [["a\x00b", 1], ["\ud800", 1]])
+@pytest.mark.usefixtures("session")
+def test_a_cursor_with_what_no_name_can_hold_is_the_first_page(values: list[object]) -> None:
+    make_olt()
+    cursor = base64.urlsafe_b64encode(json.dumps([0, *values]).encode()).decode()
+    assert [row.name for row in queries.page(queries.OltFilter(), cursor).rows] == ["OLT-LIMA"]
+
+
+@pytest.mark.usefixtures("session")
+def test_a_cursor_with_a_time_without_zone_is_the_first_page() -> None:
+    order = keyset.Order((Olt.created_at, Olt.id))
+    make_olt()
+    for time, found in (("2026-01-01T00:00:00", 1), ("2126-01-01T00:00:00+00:00", 0)):
+        cursor = base64.urlsafe_b64encode(json.dumps([0, "\x00t" + time, 1]).encode()).decode()
+        assert len(keyset.fetch(select(Olt), order, cursor).rows) == found

@@ -2,7 +2,7 @@
 
 import pytest
 
-from portal.domain.catalogue_fields import states_of
+from portal.domain.catalogue_fields import OID_READERS, states_of
 from portal.domain.fields import FieldError
 from portal.domain.formulas import Position
 from portal.domain.readings import RawValue, ValueType
@@ -72,3 +72,14 @@ def test_rows_of_a_form_become_states_and_empty_rows_nothing() -> None:
 )
 def test_a_wrong_row_of_states_is_named(codes: list[str], labels: list[str], place: str) -> None:
     assert set(states_of(codes, labels, [])[1]) == {place}
+
+
+@pytest.mark.parametrize("text", ["--1111111111111111111", "1-111111111111111111", "-" * 20, "\u0661" * 19])
+def test_a_sentinel_that_only_looks_like_a_long_number_is_refused_in_words(text: str) -> None:
+    with pytest.raises(FieldError):
+        OID_READERS["sentinels"](text)
+
+
+def test_the_largest_and_the_smallest_sentinels_are_read() -> None:
+    read = OID_READERS["sentinels"]
+    assert read("18446744073709551615, -9223372036854775808, 5") == [18446744073709551615, -9223372036854775808, 5]

@@ -14,7 +14,7 @@ from portal.domain.document import Problems
 from portal.extensions import db, transaction
 from portal.models import Credential, Olt, Workflow, WorkflowTemplate
 from portal.services import audit
-from portal.services.dispatch import clock
+from portal.services.dispatch import clock, executions
 from portal.services.importing import inventory_export, inventory_yaml
 from portal.services.importing.inventory_plan import CredentialPlan, OltPlan, Plan, Planner, TemplatePlan
 from portal.services.importing.inventory_yaml import InventoryInvalid
@@ -104,16 +104,19 @@ def load(
     problems = Problems()
     inventory = inventory_file.read(root, _snmp_variables() if environ is None else environ, problems)
     report = Report(dry_run)
+    disabled: list[int] = []
     try:
         with unique_or_invalid({}), transaction() as session:
             plan = Planner(session, inventory, problems, now).run()
             if problems.found:
                 raise InventoryInvalid(problems.sorted())
-            _Applier(session, plan, report, actor, now, first_run_in).run()
+            disabled = _Applier(session, plan, report, actor, now, first_run_in).run()
             if dry_run:
                 raise _RehearsalError
     except _RehearsalError:
-        pass
+        return report
+    if disabled:
+        executions.stop_running(disabled)
     return report
 
 
@@ -159,16 +162,18 @@ class _Applier:
         self.templates: dict[str, WorkflowTemplate] = {}
         self.switched: list[WorkflowTemplate] = []
 
-    def run(self) -> None:
+    def run(self) -> list[int]:
+        """Write all of it. Returns the ids of the OLTs that it disabled: what runs on them is to be stopped."""
         for credential in self.plan.credentials:
             self._credential(credential)
         for template in self.plan.templates.values():
             self._template(template)
-        self._olts()
+        steps = self._olts()
         for row in self.switched:
             templates.switch(self.session, row, self.now)
+        return [step.olt.id for step in steps if step.settings.get("enabled") == [True, False]]
 
-    def _olts(self) -> None:
+    def _olts(self) -> list[_OltStep]:
         """In steps for all OLTs at once: one flush for each step, instead of several for each OLT."""
         steps = [_OltStep(plan) for plan in self.plan.olts]
         for step in steps:
@@ -183,6 +188,7 @@ class _Applier:
         self.session.flush()
         for step in steps:
             self._finish(step)
+        return steps
 
     def _audit(self, action: str, subject: object, changes: Mapping[str, Any]) -> None:
         audit.record(self.session, actor=self.actor, action=action, subject=subject, changes=changes, now=self.now)

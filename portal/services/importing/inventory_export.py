@@ -68,7 +68,7 @@ def _credential(row: Credential, variables: set[str]) -> dict[str, Any]:
         if getattr(row, name):
             values[name] = getattr(row, name)
     for name, prefix in _PREFIX.items():
-        if getattr(row, name) is not None:
+        if row.holds(name):
             values[f"{name}_env"] = _variable(prefix, row.name, variables)
     return values
 

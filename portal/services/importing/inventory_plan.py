@@ -131,7 +131,7 @@ class Planner:
     def _credential(self, entry: Entry) -> None:
         row = self.credentials.get(entry.name)
         values = credentials.merged(row, entry.values)
-        for name, message in olt_fields.check_credential(values).items():
+        for name, message in credentials.check(row, values).items():
             variable = entry.places.get(name)
             if variable is not None and variable.text and not entry.values.get(name):
                 self.problems.add(variable, N_(

@@ -4,13 +4,13 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import func, select
+from sqlalchemy import select
 from sqlalchemy.orm import Session
 
 from portal.domain import olt_fields
 from portal.domain.fields import read_all
 from portal.domain.messages import N_, Message
-from portal.extensions import transaction
+from portal.extensions import KeyringError, transaction
 from portal.models import Credential, Olt, Probe
 from portal.services import audit
 from portal.services.errors import Invalid, NotFound
@@ -18,7 +18,9 @@ from portal.services.uniqueness import unique_or_invalid
 
 NAME_TAKEN = N_("another credential has this name")
 _UNIQUE = dict.fromkeys(("uq_credentials_name", "credentials.name"), ("name", NAME_TAKEN))
+LOST = N_("is stored, but none of FERNET_KEYS opens it: enter it again, or restore the key")
 COLUMNS = tuple(olt_fields.CREDENTIAL_FIELDS)
+MOST_NAMED = 10  # OLTs in one message
 
 
 def save(fields: Mapping[str, Any], actor: str, now: datetime, credential_id: int | None = None) -> int:
@@ -27,7 +29,7 @@ def save(fields: Mapping[str, Any], actor: str, now: datetime, credential_id: in
         row = existing(session, credential_id) if credential_id is not None else None
         read, errors = read_all(olt_fields.CREDENTIAL_FIELDS, fields)
         values = merged(row, read)
-        errors = {**olt_fields.check_credential(values), **errors} or taken(session, values["name"], credential_id)
+        errors = {**check(row, values), **errors} or taken(session, values["name"], credential_id)
         if errors:
             raise Invalid(errors)
         saved, _changes = write(session, row, values, actor, now)
@@ -38,13 +40,25 @@ def delete(credential_id: int, actor: str, now: datetime) -> None:
     """Delete a credential that no OLT uses (a deleted OLT, which may be restored, counts too)."""
     with transaction() as session:
         row = existing(session, credential_id)
-        users = session.scalar(select(func.count()).select_from(Olt).where(Olt.credential_id == row.id)) or 0
-        if users:
-            raise Invalid({"": N_("%(count)d OLTs use it: give them another one first", count=users)})
+        _check_unused(session, row)
         for probe in session.scalars(select(Probe).where(Probe.credential_id == row.id)):
             session.delete(probe)
         audit.record(session, actor=actor, action="credential.delete", subject=row, changes=None, now=now)
         session.delete(row)
+
+
+def _check_unused(session: Session, row: Credential) -> None:
+    users = session.execute(
+        select(Olt.name, Olt.deleted_at).where(Olt.credential_id == row.id).order_by(Olt.name)
+    ).all()
+    alive = [name for name, deleted_at in users if deleted_at is None]
+    if alive:
+        raise Invalid({"": N_("%(count)d OLTs use it: give them another one first", count=len(alive))})
+    if users:
+        raise Invalid({"": N_(
+            "is kept for deleted OLTs, which may be restored: %(names)s",
+            names=", ".join(name for name, _deleted_at in users[:MOST_NAMED]) + ("…" if users[MOST_NAMED:] else ""),
+        )})  # fmt: skip
 
 
 def existing(session: Session, credential_id: int) -> Credential:
@@ -57,13 +71,38 @@ def existing(session: Session, credential_id: int) -> Credential:
 
 def merged(row: Credential | None, read: Mapping[str, Any]) -> dict[str, Any]:
     """All columns: given ones over stored ones over defaults, without what the version does not use."""
-    stored = {name: getattr(row, name) for name in COLUMNS} if row else {}
+    stored = _stored(row)
     given = {name: value for name, value in read.items() if not (name in olt_fields.SECRETS and value is None)}
     values = {**olt_fields.CREDENTIAL_DEFAULTS, **stored, **given}
     for kind in ("auth", "priv"):
         if given.get(f"{kind}_protocol") == "" and f"{kind}_password" not in given:
             values[f"{kind}_password"] = None
     return olt_fields.without_unused(values)
+
+
+def _stored(row: Credential | None) -> dict[str, Any]:
+    """What is stored, by column; a secret that fits no key of ours is as good as none."""
+    lost = _lost(row)
+    return {name: None if name in lost else getattr(row, name) for name in COLUMNS} if row else {}
+
+
+def _lost(row: Credential | None) -> set[str]:
+    """The stored secrets that none of the keys opens."""
+    return {name for name in olt_fields.SECRETS if row is not None and not _opens(row, name)}
+
+
+def _opens(row: Credential, secret: str) -> bool:
+    try:
+        getattr(row, secret)
+    except KeyringError:
+        return False
+    return True
+
+
+def check(row: Credential | None, values: Mapping[str, Any]) -> dict[str, Message]:
+    """Errors of a whole credential; a secret that is missing only because its key is says so."""
+    errors, lost = olt_fields.check_credential(values), _lost(row)
+    return {name: LOST if name in lost and not values[name] else message for name, message in errors.items()}
 
 
 def taken(session: Session, name: str, own_id: int | None) -> dict[str, Message]:
@@ -76,7 +115,7 @@ def write(
     session: Session, row: Credential | None, values: Mapping[str, Any], actor: str, now: datetime
 ) -> tuple[Credential, dict[str, Any]]:
     """Insert or change in the caller's transaction, with the audit row. Returns it and what changed, masked."""
-    before = {name: getattr(row, name) for name in COLUMNS} if row else {}
+    before = _stored(row)
     changes = audit.masked(audit.difference(before, {name: values[name] for name in COLUMNS}))
     action = "credential.update" if row else "credential.create"
     row = row or Credential()

@@ -9,7 +9,7 @@ from sqlalchemy.orm import Session
 
 from portal.domain import node_fields
 from portal.domain.fields import read_all
-from portal.domain.messages import N_, Message
+from portal.domain.messages import N_, Message, joined
 from portal.extensions import transaction
 from portal.models import Olt, Workflow, WorkflowNode
 from portal.services import audit
@@ -278,7 +278,7 @@ def _check(session: Session, node: WorkflowNode, now: datetime) -> tuple[Overrid
     errors: dict[str, Message] = dict(verdict.errors.get(node.key, {}))
     for key, found in verdict.errors.items():
         if key != node.key and node.master is None:
-            errors.setdefault("override_reason", N_("%(node)s: %(reason)s", node=key, reason="; ".join(found.values())))
+            errors.setdefault("override_reason", N_("%(node)s: %(reason)s", node=key, reason=joined(found.values())))
     if errors:
         raise Invalid(errors)
     return verdict.overrides

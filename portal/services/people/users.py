@@ -115,9 +115,17 @@ def update(user_id: int, given: Mapping[str, Any], actor: str, now: datetime) ->
             audit.record(session, actor=actor, action="user.update", subject=user, changes=changes, now=now)
 
 
+def stored_name(username: str) -> str:
+    """What is typed as it would be stored: in lower case, without blanks around it and without NUL.
+
+    PostgreSQL refuses a NUL, and a name that meets another only there would have tries of its own.
+    """
+    return username.replace("\x00", "").strip().lower()
+
+
 def authenticate(username: str, password: str, now: datetime) -> User | None:
     """The active user with this name and password, or None. Takes the same time whether the name exists or not."""
-    name = username.strip().lower()
+    name = stored_name(username)
     with transaction() as session:
         user = session.scalar(select(User).where(User.username == name))
         known = user.password_hash if user else _decoy()

@@ -46,7 +46,7 @@ def request(
         raise Invalid({"address": error.message}) from None
     with transaction() as session:
         if session.get(Credential, credential_id) is None:
-            raise NotFound("the credential does not exist any more: choose another")
+            raise NotFound(N_("the credential does not exist any more: choose another"))
         if olt_id is None:  # a new address may be one that is polled already: the device counts, not the form
             olt_id = session.scalar(
                 select(Olt.id).where(Olt.address == address, Olt.port == port, Olt.deleted_at.is_(None))

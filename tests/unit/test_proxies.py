@@ -1,0 +1,67 @@
+"""PROXIES: whose address a request has when the portal stands behind proxies, and whose tries at the login count."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from flask import Flask, request
+
+from app import create_app
+from config import SettingsError, load_settings
+from portal.extensions import limiter
+from portal.web.access import public
+from tests.conftest import Databases, settings_for
+
+
+def behind(proxies: int, databases: Databases, folder: Path) -> Flask:
+    """The product with that many proxies in front, and a page that says what it sees."""
+    app = create_app(replace(settings_for(databases.sqlite(folder), folder), proxies=proxies))
+
+    @app.get("/who")
+    @public
+    def who() -> str:
+        return f"{request.remote_addr} {request.url}"
+
+    return app
+
+
+FORWARDED = {"X-Forwarded-For": "6.6.6.6, 203.0.113.5", "X-Forwarded-Proto": "https", "X-Forwarded-Host": "noc.example"}
+
+
+@pytest.mark.parametrize(
+    ("proxies", "seen"),
+    [
+        (0, "127.0.0.1 http://localhost/who"),
+        (1, "203.0.113.5 https://noc.example/who"),
+        (2, "6.6.6.6 http://localhost/who"),
+    ],
+)
+def test_only_as_many_proxies_are_believed_as_there_are(
+    proxies: int, seen: str, databases: Databases, tmp_path: Path
+) -> None:
+    assert behind(proxies, databases, tmp_path).test_client().get("/who", headers=FORWARDED).text == seen
+
+
+def test_wrong_passwords_of_one_person_behind_a_proxy_do_not_lock_out_the_others(
+    databases: Databases, tmp_path: Path
+) -> None:
+    app = behind(1, databases, tmp_path)
+    app.config["WTF_CSRF_ENABLED"] = False
+    with app.app_context():
+        limiter.reset()
+
+    def attempt(address: str, username: str) -> int:
+        headers = {"X-Forwarded-For": address}
+        data = {"username": username, "password": "wrong"}
+        return app.test_client().post("/login", data=data, headers=headers).status_code
+
+    assert [attempt("203.0.113.5", f"someone{n}") for n in range(11)][-1] == 429
+    assert attempt("203.0.113.6", "ana") == 401
+    with app.app_context():
+        limiter.reset()
+
+
+@pytest.mark.parametrize("text", ["-1", "4", "yes"])
+def test_so_many_proxies_are_refused(text: str, tmp_path: Path) -> None:
+    with pytest.raises(SettingsError, match="PROXIES"):
+        load_settings({"PROXIES": text, "INSTANCE": str(tmp_path)}, tmp_path)
