@@ -65,14 +65,14 @@ def _observation(one: list[Any]) -> Observation:
 
 def _names(olt: Olt, roots: set[str]) -> dict[str, tuple[str, ...]]:
     """Table → names of the catalogue's columns in it, those of the OLT's brand and the generic ones."""
-    query = select(Oid.name, Oid.oid).join(Brand).where(or_(Oid.brand_id == olt.brand_id, Brand.key == "generic"))
-    found: dict[str, set[str]] = {}
-    for name, oid in db.session.execute(query):
+    query = select(Oid.name, Oid.oid).join(Brand).order_by(Oid.id)  # as the catalogue has them: what matters first
+    found: dict[str, dict[str, None]] = {}
+    for name, oid in db.session.execute(query.where(or_(Oid.brand_id == olt.brand_id, Brand.key == "generic"))):
         table = table_of(oid)
         for root in (table, table_of(table)):  # an OID may name an instance below its column
             if root in roots:
-                found.setdefault(root, set()).add(name)
-    return {root: tuple(sorted(names)) for root, names in found.items()}
+                found.setdefault(root, {})[name] = None
+    return {root: tuple(names) for root, names in found.items()}
 
 
 def families(olt_id: int) -> list[FamilyRow]:
