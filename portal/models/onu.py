@@ -13,6 +13,7 @@ from portal.models.olt import Olt
 from portal.models.types import BigId, UTCDateTime, Word, one_of
 
 METRIC_LENGTH, RAW_LENGTH, TEXT_LENGTH, REASON_LENGTH = 60, 512, 255, 80
+TABLE_LENGTH = 20  # of "@" and the id of a discovery
 
 
 class PonPort(Base):
@@ -115,12 +116,15 @@ class OnuData(Base):
 
 
 class OltRead(Base):
-    """When a metric was last read of all ONUs of an OLT that were present then."""
+    """When a metric was last read of all ONUs of an OLT that were present then.
+
+    Where the OLT has several tables of ONUs (GPON, EPON) it is "<metric>@<id of the discovery>", of that one's ONUs.
+    """
 
     __tablename__ = "olt_reads"
 
     olt_id: Mapped[int] = mapped_column(ForeignKey("olts.id", ondelete="CASCADE"), primary_key=True)
-    metric: Mapped[str] = mapped_column(String(METRIC_LENGTH), primary_key=True)
+    metric: Mapped[str] = mapped_column(String(METRIC_LENGTH + TABLE_LENGTH), primary_key=True)
     read_at: Mapped[datetime] = mapped_column(UTCDateTime)
     execution_id: Mapped[int | None] = mapped_column(BigInteger)
 

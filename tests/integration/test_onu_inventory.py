@@ -14,6 +14,7 @@ from portal.domain.formulas import IndexFormula
 from portal.domain.readings import NO_SUCH_INSTANCE, Reading, StateLabel, ValueSpec, ValueType, decode, decoder
 from portal.domain.statuses import ErrorKind, OltState, OnuEventKind, Presence, StepStatus
 from portal.models import ExecutionStep, OltRead, Onu, OnuData, OnuEvent, OnuHistory, WorkflowNode
+from portal.models.onu import METRIC_LENGTH
 from portal.queries import onus as pages
 from portal.services.collecting import history
 from portal.services.collecting.readings import Books
@@ -626,6 +627,15 @@ def test_when_a_table_was_read_is_told_of_its_own_onus(line: Line) -> None:
     of_epon = line.session.scalars(select(Onu).where(Onu.index_key == "epon.1")).one()
     page = pages.get(of_epon.id)
     assert page is not None and page.readings["onu_rx_power"].collected_at == read_at
+
+
+def test_a_long_name_of_a_reading_is_no_obstacle_where_there_are_two_tables(line: Line) -> None:
+    spec = ReadingSpec("m" * METRIC_LENGTH, "1.9", ValueSpec(ValueType.NUMBER), FORMULA)
+    beside(line).run(EPON)
+    line.run(BOTH, line.column(spec, {at(1): 5, at(2): 6}))
+    onu = line.session.scalars(select(Onu).where(Onu.index_key == at(1))).one()
+    page = pages.get(onu.id)
+    assert page is not None and page.readings["m" * METRIC_LENGTH].number == 5
 
 
 def test_the_smaller_of_two_tables_is_no_sparse_one(line: Line) -> None:

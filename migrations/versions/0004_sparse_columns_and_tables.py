@@ -1,4 +1,4 @@
-"""a step remembers the columns that hold a value of a few ONUs only, an interface the node that lists it
+"""columns that hold few values, the node that lists an interface, readings of an OLT with two tables of ONUs
 
 Revision ID: 0004
 Revises: 0003
@@ -18,9 +18,14 @@ depends_on = None
 def upgrade():
     op.add_column('execution_steps', sa.Column('sparse', sa.JSON(), nullable=True))
     op.add_column('pon_ports', sa.Column('found_by', sa.Integer(), nullable=True))
+    with op.batch_alter_table('olt_reads') as batch_op:
+        batch_op.alter_column('metric', existing_type=sa.String(60), type_=sa.String(80), existing_nullable=False)
 
 
 def downgrade():
+    op.execute("DELETE FROM olt_reads WHERE metric LIKE '%@%'")
+    with op.batch_alter_table('olt_reads') as batch_op:
+        batch_op.alter_column('metric', existing_type=sa.String(80), type_=sa.String(60), existing_nullable=False)
     with op.batch_alter_table('pon_ports') as batch_op:
         batch_op.drop_column('found_by')
     with op.batch_alter_table('execution_steps') as batch_op:
