@@ -39,10 +39,8 @@ DUE_OLTS, DUE_SECONDS = 20, 40
 
 
 def _release_to_start(place: Ground) -> dict[str, float]:
-    olt_id, workflow_id = db.session.execute(select(Olt.id, Workflow.id).join(Workflow).order_by(Olt.id)).first() or (
-        0,
-        0,
-    )
+    first = select(Olt.id, Workflow.id).join(Workflow).order_by(Olt.id).limit(1)
+    olt_id, workflow_id = db.session.execute(first).one()
     with transaction() as session:
         session.execute(insert(no_op.table(WorkflowNode)), [
             {"workflow_id": workflow_id, "key": f"q{k}", "name": f"q{k}", "kind": NodeKind.GET,

@@ -3,7 +3,6 @@
 from typing import Any
 
 from flask import Blueprint, Response, abort, redirect, render_template, url_for
-from flask_babel import gettext
 from flask_login import current_user
 from werkzeug.wrappers import Response as BaseResponse
 
@@ -51,9 +50,7 @@ def of_olt(olt_id: int) -> BaseResponse:
 def detail(probe_id: int) -> Response:
     """The test's state or answer; the fragment asks again by itself until there is an answer."""
     view = probes.get(probe_id) or abort(404)
-    message = view.probe.error_message
-    told = gettext(message) if message else ""
-    return live.render(TEMPLATE, view=view, stalled=view.stalled(now()), problems=[], told=told)
+    return live.render(TEMPLATE, view=view, stalled=view.stalled(now()), problems=[])
 
 
 def _ask(target: dict[str, Any]) -> BaseResponse:

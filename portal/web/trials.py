@@ -3,7 +3,7 @@
 from collections.abc import Callable
 
 from flask import Blueprint, Response, abort, redirect, render_template, request, url_for
-from flask_babel import LazyString, gettext
+from flask_babel import LazyString
 from flask_babel import lazy_gettext as _l
 from flask_login import current_user
 from werkzeug.wrappers import Response as BaseResponse
@@ -55,10 +55,7 @@ def _mode(text: str) -> TrialMode:
 def detail(trial_id: int) -> Response:
     """The test's state or answer; the fragment asks again by itself until there is an answer."""
     view = trials.get(trial_id) or abort(404)
-    message = view.trial.error_message
-    return live.render(
-        TEMPLATE, view=view, stalled=view.stalled(now()), problem="", said=gettext(message) if message else ""
-    )
+    return live.render(TEMPLATE, view=view, stalled=view.stalled(now()), problem="")
 
 
 def _ask(request_it: Callable[[], int], olt_id: int) -> BaseResponse:
@@ -72,7 +69,7 @@ def _ask(request_it: Callable[[], int], olt_id: int) -> BaseResponse:
 
 def _refused(error: ServiceError, olt_id: int) -> BaseResponse:
     """What keeps the test from being made. A fragment is 200, so that it is shown where the answer would be."""
-    given = {"view": None, "stalled": False, "problem": refusal(error), "said": "", "olt_id": olt_id}
+    given = {"view": None, "stalled": False, "problem": refusal(error), "olt_id": olt_id}
     if htmx:
         return live.render(TEMPLATE, **given)
     return Response(render_template(TEMPLATE, **given), 422)

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from enum import StrEnum
 from typing import NamedTuple
 
-from flask_babel import LazyString
+from flask_babel import LazyString, gettext
 from flask_babel import lazy_gettext as _l
 from flask_babel import lazy_pgettext as pgettext  # under the name that pybabel looks for
 
@@ -168,9 +168,20 @@ def skip_words(reason: SkipReason | None) -> LazyString | str:
     return SKIPS[reason] if reason else ""
 
 
+def told(text: str) -> str:
+    """What a job stored as the reason of a failure, in the reader's language where it is one of our sentences."""
+    return gettext(text) if text else ""  # of "" gettext would give the catalogue's header
+
+
 def outcome_words(outcome: SizeOutcome) -> LazyString:
     """What became of a message that asked for so many values."""
     return OUTCOMES[outcome]
 
 
-FILTERS = {"face": face, "error_words": error_words, "skip_words": skip_words, "outcome_words": outcome_words}
+FILTERS = {
+    "face": face,
+    "error_words": error_words,
+    "skip_words": skip_words,
+    "outcome_words": outcome_words,
+    "told": told,
+}

@@ -50,12 +50,12 @@ def follow(session: Session, source: Source, onus: dict[int, Row]) -> None:
     if not heirs:
         return
     pairs = [(lost[serial].id, heir) for serial, heir in heirs.items()]
-    before, after = _described(session, [old for old, _ in pairs]), _described(session, [heir for _, heir in pairs])
+    places = _described(session, [onu_id for pair in pairs for onu_id in pair])
     _execute(session, _NO_LEAVING, [{"giver": old, "run": source.execution_id} for old, _ in pairs])
     _hand_on(session, pairs, latest=False)
     for old, _ in pairs:
         onus.pop(old, None)
-    record(session, source, [(heir, OnuEventKind.MOVED, before[old], after[heir]) for old, heir in pairs])
+    record(session, source, [(heir, OnuEventKind.MOVED, places[old], places[heir]) for old, heir in pairs])
 
 
 def _lost(session: Session, source: Source, onus: Mapping[int, Row]) -> dict[str, Any]:

@@ -1,12 +1,14 @@
 """Pages on SQLite, with templates compiled once; that each page works on PostgreSQL is one test of test_frame.py."""
 
+from collections.abc import Iterator
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 from flask import Flask
 
 from tests.conftest import Databases
-from tests.support import seed
+from tests.support import builders, seed
 from tests.support.web import quick
 
 
@@ -27,3 +29,12 @@ def seeded(app: Flask) -> Flask:
     """Two OLTs as after a day; pool vm1 of three pollers, one of them busy, with an hour of history."""
     seed.seed(app, "few")
     return app
+
+
+@pytest.fixture
+def built(app: Flask) -> Iterator[Flask]:
+    """OLT-LIMA with a discovery, made through the services."""
+    with app.app_context():
+        seed.add_users(datetime.now(UTC))
+        builders.make_node(builders.make_olt())
+    yield app

@@ -1,6 +1,5 @@
 """Pages of OLTs, credentials and connection tests over HTTP: lists, filters, forms, actions, and what they cost."""
 
-from collections.abc import Iterator
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -25,15 +24,6 @@ NEW = {
     "port": "161", "credential": "1", "timeout": "2.0", "retries": "1", "max_repetitions": "20", "max_varbinds": "50",
     "max_inflight": "2",
 }  # fmt: skip
-
-
-@pytest.fixture
-def built(app: Flask) -> Iterator[Flask]:
-    """OLT-LIMA with a discovery, made through the services."""
-    with app.app_context():
-        seed.add_users(datetime.now(UTC))
-        builders.make_node(builders.make_olt())
-    yield app
 
 
 def names(person: Visitor, path: str) -> list[str]:

@@ -1,6 +1,5 @@
 """What services refuse, as people read it: in their language, with what they typed, and never as a broken program."""
 
-from collections.abc import Iterator
 from datetime import UTC, datetime
 from typing import Any
 
@@ -17,18 +16,9 @@ from portal.services.network import olts, workflows
 from portal.services.uniqueness import unique_or_invalid
 from portal.web import metrics
 from portal.web.forms import said
-from tests.support import builders, seed
+from tests.support import builders
 from tests.support.pages import Visitor, text_of
 from tests.support.web import complaints, english, form_values, written
-
-
-@pytest.fixture
-def built(app: Flask) -> Iterator[Flask]:
-    """OLT-LIMA with a discovery, made through the services."""
-    with app.app_context():
-        seed.add_users(datetime.now(UTC))
-        builders.make_node(builders.make_olt())
-    yield app
 
 
 def spanish(app: Flask, username: str = "operator") -> Visitor:
