@@ -111,7 +111,10 @@ class ErrorKind(StrEnum):
 class SkipReason(StrEnum):
     """Why a slot, or a step of a chain, was not run."""
 
-    STILL_ACTIVE = "still_active"
+    STILL_ACTIVE = "still_active"  # … and nothing is known of why
+    OVERRUN = "overrun"  # its node's last run took longer than the interval
+    OLT_BUSY = "olt_busy"  # its node's last run still waited for the OLT
+    POOL_FULL = "pool_full"  # … for a free poller
     SCHEDULER_DOWN = "scheduler_down"
     OLT_PAUSED = "olt_paused"
     OLT_UNREACHABLE = "olt_unreachable"
@@ -121,7 +124,56 @@ class SkipReason(StrEnum):
     STOPPED_ON_FAILURE = "stopped_on_failure"
     LEASE_LOST = "lease_lost"
     ABORTED = "aborted"
+    CANCELLED = "cancelled"  # by a person
     NO_ONUS = "no_onus"
+
+
+class QuotaStatus(StrEnum):
+    """How an OLT keeps its promise for one task type and hour (design §8)."""
+
+    IN_PROGRESS = "IN_PROGRESS"
+    COMPLETED = "COMPLETED"
+    PARTIAL = "PARTIAL"
+    QUOTA_NOT_MET = "QUOTA_NOT_MET"
+    FAILED = "FAILED"
+    INTERRUPTED = "INTERRUPTED"
+
+
+class Severity(StrEnum):
+    """How bad a quota violation is (design §8)."""
+
+    LOW = "LOW"
+    MEDIUM = "MEDIUM"
+    HIGH = "HIGH"
+    CRITICAL = "CRITICAL"
+
+
+class PlanStatus(StrEnum):
+    """Life of an execution plan."""
+
+    ACTIVE = "ACTIVE"
+    COMPLETED = "COMPLETED"
+    SUPERSEDED = "SUPERSEDED"
+    ABORTED = "ABORTED"
+
+
+class LossCause(StrEnum):
+    """To what a promised slot was lost. A report counts each lost slot under exactly one."""
+
+    OLT_BUSY = "olt_busy"
+    POOL_FULL = "pool_full"
+    OVERRUN = "overrun"
+    TIMEOUT = "timeout"
+    UNREACHABLE = "unreachable"
+    PAUSED = "paused"
+    RESTART = "restart"
+    DISABLED = "disabled"
+    CANCELLED = "cancelled"
+    DEVICE = "device"  # it answered, with an error
+    WORKER_LOST = "worker_lost"
+    INTERNAL = "internal"
+    PENDING = "pending"  # not ended when the hour was judged
+    UNKNOWN = "unknown"
 
 
 class PollerStatus(StrEnum):
@@ -155,5 +207,8 @@ class EventType(StrEnum):
     OLT_ENABLED = "OLT_ENABLED"
     OLT_DISABLED = "OLT_DISABLED"
     PLAN_ADJUSTED = "PLAN_ADJUSTED"
+    QUOTA_ADJUSTED = "QUOTA_ADJUSTED"
+    QUOTA_VIOLATION = "QUOTA_VIOLATION"
+    QUOTA_INTERRUPTED = "QUOTA_INTERRUPTED"
     INTERVAL_OVERRIDDEN = "INTERVAL_OVERRIDDEN"
     SYSTEM = "SYSTEM"

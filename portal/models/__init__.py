@@ -2,7 +2,16 @@
 
 from portal.models.account import ApiToken, AuditLog, Channel, Notification, Setting, User
 from portal.models.catalogue import Brand, IndexFormula, Oid, OltIndexFamily, OltModel, StateMap
-from portal.models.coordination import CoordinatorLog, ExecutionPlan, QuotaTracker, QuotaViolation
+from portal.models.coordination import (
+    CoordinatorHour,
+    CoordinatorLog,
+    CoordinatorState,
+    ExecutionPlan,
+    NodePace,
+    QuotaLoss,
+    QuotaTracker,
+    QuotaViolation,
+)
 from portal.models.execution import Execution, ExecutionAttempt, ExecutionStep, NodeDay
 from portal.models.olt import Credential, Olt
 from portal.models.onu import OltRead, Onu, OnuData, OnuEvent, OnuHistory, PonPort
@@ -17,7 +26,9 @@ __all__ = [
     "AuditLog",
     "Brand",
     "Channel",
+    "CoordinatorHour",
     "CoordinatorLog",
+    "CoordinatorState",
     "Credential",
     "Execution",
     "ExecutionAttempt",
@@ -25,6 +36,7 @@ __all__ = [
     "ExecutionStep",
     "IndexFormula",
     "NodeDay",
+    "NodePace",
     "Notification",
     "Oid",
     "Olt",
@@ -41,6 +53,7 @@ __all__ = [
     "Pool",
     "Probe",
     "ProbeStatus",
+    "QuotaLoss",
     "QuotaTracker",
     "QuotaViolation",
     "SchedulerState",

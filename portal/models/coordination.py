@@ -6,19 +6,25 @@ from typing import Any
 from sqlalchemy import JSON, BigInteger, CheckConstraint, ForeignKey, Index, String, Text, UniqueConstraint
 from sqlalchemy.orm import Mapped, mapped_column
 
-from portal.domain.statuses import EventType, SkipReason
+from portal.domain.quota import TASK_TYPE_LENGTH
+from portal.domain.statuses import EventType, LossCause, PlanStatus, QuotaStatus, Severity, SkipReason
 from portal.extensions import Base
-from portal.models.types import BigId, UTCDateTime, Word
+from portal.models.types import BigId, UTCDateTime, Word, one_of
 
 
 class QuotaTracker(Base):
-    """Runs promised and kept, per OLT, task type and UTC hour."""
+    """Runs promised and kept, per OLT, task type and UTC hour.
+
+    `basis`: from which nodes and paces `quota_required` was reckoned. `forecast`: how many will be completed.
+    """
 
     __tablename__ = "quota_trackers"
     __table_args__ = (
         UniqueConstraint("olt_id", "task_type", "period_start"),
         Index("ix_quota_trackers_olt_id_period_start", "olt_id", "period_start"),
-        Index("ix_quota_trackers_status", "status"),
+        Index("ix_quota_trackers_status_period_end", "status", "period_end"),
+        Index("ix_quota_trackers_period_start", "period_start"),
+        one_of("status", QuotaStatus, "status"),
         CheckConstraint(
             "quota_required = quota_completed + quota_failed + quota_skipped + quota_pending", name="adds_up"
         ),
@@ -26,7 +32,7 @@ class QuotaTracker(Base):
 
     id: Mapped[int] = mapped_column(BigId, primary_key=True)
     olt_id: Mapped[int] = mapped_column(ForeignKey("olts.id", ondelete="CASCADE"))
-    task_type: Mapped[str] = mapped_column(String(50))
+    task_type: Mapped[str] = mapped_column(String(TASK_TYPE_LENGTH))
     period_start: Mapped[datetime] = mapped_column(UTCDateTime)
     period_end: Mapped[datetime] = mapped_column(UTCDateTime)
     quota_required: Mapped[int] = mapped_column(default=0)
@@ -36,28 +42,52 @@ class QuotaTracker(Base):
     quota_pending: Mapped[int] = mapped_column(default=0)
     total_duration_ms: Mapped[int] = mapped_column(BigInteger, default=0)
     avg_duration_ms: Mapped[int] = mapped_column(default=0)
-    status: Mapped[str] = mapped_column(String(20), default="IN_PROGRESS")
+    status: Mapped[QuotaStatus] = mapped_column(Word(QuotaStatus, 20), default=QuotaStatus.IN_PROGRESS)
+    basis: Mapped[list[dict[str, Any]]] = mapped_column(JSON, default=list)
+    forecast: Mapped[int | None]
+    forecast_details: Mapped[dict[str, Any] | None] = mapped_column(JSON(none_as_null=True))
     created_at: Mapped[datetime] = mapped_column(UTCDateTime)
     updated_at: Mapped[datetime] = mapped_column(UTCDateTime)
 
 
+class QuotaLoss(Base):
+    """Slots of a tracker that were lost to one cause. Their sum is its `quota_failed` + `quota_skipped`."""
+
+    __tablename__ = "quota_losses"
+    __table_args__ = (
+        UniqueConstraint("olt_id", "task_type", "period_start", "cause"),
+        Index("ix_quota_losses_period_start", "period_start"),
+        one_of("cause", LossCause, "cause"),
+    )
+
+    id: Mapped[int] = mapped_column(BigId, primary_key=True)
+    olt_id: Mapped[int] = mapped_column(ForeignKey("olts.id", ondelete="CASCADE"))
+    task_type: Mapped[str] = mapped_column(String(TASK_TYPE_LENGTH))
+    period_start: Mapped[datetime] = mapped_column(UTCDateTime)
+    cause: Mapped[LossCause] = mapped_column(Word(LossCause))
+    failed: Mapped[int] = mapped_column(default=0)
+    skipped: Mapped[int] = mapped_column(default=0)
+
+
 class QuotaViolation(Base):
-    """An hour in which too few of the promised runs were completed."""
+    """An hour in which too few of the promised runs of one task type were completed."""
 
     __tablename__ = "quota_violations"
     __table_args__ = (
         Index("ix_quota_violations_olt_id_created_at", "olt_id", "created_at"),
         Index("ix_quota_violations_severity", "severity"),
         Index("ix_quota_violations_notified", "notified"),
-        CheckConstraint("severity IN ('LOW', 'MEDIUM', 'HIGH', 'CRITICAL')", name="severity"),
+        UniqueConstraint("olt_id", "task_type", "period_start"),
+        one_of("severity", Severity, "severity"),
     )
 
     id: Mapped[int] = mapped_column(BigId, primary_key=True)
     olt_id: Mapped[int] = mapped_column(ForeignKey("olts.id", ondelete="CASCADE"))
+    task_type: Mapped[str] = mapped_column(String(TASK_TYPE_LENGTH))
     period_start: Mapped[datetime] = mapped_column(UTCDateTime)
     period_end: Mapped[datetime] = mapped_column(UTCDateTime)
     report: Mapped[dict[str, Any]] = mapped_column(JSON)
-    severity: Mapped[str] = mapped_column(String(20))
+    severity: Mapped[Severity] = mapped_column(Word(Severity, 20))
     notified: Mapped[bool] = mapped_column(default=False)
     notified_at: Mapped[datetime | None] = mapped_column(UTCDateTime)
     created_at: Mapped[datetime] = mapped_column(UTCDateTime)
@@ -70,7 +100,8 @@ class ExecutionPlan(Base):
     __table_args__ = (
         Index("ix_execution_plans_olt_id_period_start", "olt_id", "period_start"),
         Index("ix_execution_plans_status", "status"),
-        CheckConstraint("status IN ('ACTIVE', 'COMPLETED', 'SUPERSEDED', 'ABORTED')", name="status"),
+        Index("ix_execution_plans_created_at", "created_at"),
+        one_of("status", PlanStatus, "status"),
     )
 
     id: Mapped[int] = mapped_column(BigId, primary_key=True)
@@ -78,12 +109,51 @@ class ExecutionPlan(Base):
     period_start: Mapped[datetime] = mapped_column(UTCDateTime)
     period_end: Mapped[datetime] = mapped_column(UTCDateTime)
     plan_data: Mapped[dict[str, Any]] = mapped_column(JSON)
-    status: Mapped[str] = mapped_column(String(20), default="ACTIVE")
+    status: Mapped[PlanStatus] = mapped_column(Word(PlanStatus, 20), default=PlanStatus.ACTIVE)
     total_tasks: Mapped[int] = mapped_column(default=0)
     completed_tasks: Mapped[int] = mapped_column(default=0)
     failed_tasks: Mapped[int] = mapped_column(default=0)
     created_at: Mapped[datetime] = mapped_column(UTCDateTime)
     updated_at: Mapped[datetime] = mapped_column(UTCDateTime)
+
+
+class NodePace(Base):
+    """How long one master's composite takes: its last runs, and how well that predicted the next. Milliseconds."""
+
+    __tablename__ = "node_paces"
+
+    node_id: Mapped[int] = mapped_column(ForeignKey("workflow_nodes.id", ondelete="CASCADE"), primary_key=True)
+    durations: Mapped[list[int]] = mapped_column(JSON, default=list)  # of the last successful runs, oldest first
+    p50_ms: Mapped[int] = mapped_column(default=0)
+    p95_ms: Mapped[int] = mapped_column(default=0)
+    predicted: Mapped[int] = mapped_column(default=0)  # runs that were predicted before they ran
+    covered: Mapped[int] = mapped_column(default=0)  # … of which took no longer than the p95 said
+    error_ms: Mapped[int] = mapped_column(BigInteger, default=0)  # sum of |p50 - real|
+    learned_up_to: Mapped[int] = mapped_column(BigInteger, default=0)  # execution id
+    updated_at: Mapped[datetime] = mapped_column(UTCDateTime)
+
+
+class CoordinatorState(Base):
+    """What the coordinator saw last of an OLT: the canonical snapshot, its digest, and the version of their form."""
+
+    __tablename__ = "coordinator_states"
+
+    olt_id: Mapped[int] = mapped_column(ForeignKey("olts.id", ondelete="CASCADE"), primary_key=True)
+    version: Mapped[int]
+    digest: Mapped[str] = mapped_column(String(64))
+    snapshot: Mapped[str] = mapped_column(Text)
+    observed_at: Mapped[datetime] = mapped_column(UTCDateTime)
+
+
+class CoordinatorHour(Base):
+    """An hour whose books are done: each step of the close happens once, whoever runs it. None = still to do."""
+
+    __tablename__ = "coordinator_hours"
+
+    hour: Mapped[datetime] = mapped_column(UTCDateTime, primary_key=True)
+    opened_at: Mapped[datetime] = mapped_column(UTCDateTime)
+    closed_at: Mapped[datetime | None] = mapped_column(UTCDateTime)
+    ledger_at: Mapped[datetime | None] = mapped_column(UTCDateTime)  # its runs are in node_days
 
 
 class CoordinatorLog(Base):

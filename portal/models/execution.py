@@ -6,6 +6,7 @@ from typing import Any
 from sqlalchemy import JSON, BigInteger, ForeignKey, Index, String, UniqueConstraint, text
 from sqlalchemy.orm import Mapped, mapped_column, relationship
 
+from portal.domain.quota import TASK_TYPE_LENGTH
 from portal.domain.statuses import (
     AttemptStatus,
     ErrorKind,
@@ -50,6 +51,7 @@ class Execution(Base):
     node_id: Mapped[int | None] = mapped_column(ForeignKey("workflow_nodes.id", ondelete="SET NULL"))
     olt_id: Mapped[int] = mapped_column(ForeignKey("olts.id", ondelete="CASCADE"))
     node_name: Mapped[str] = mapped_column(String(120))
+    task_type: Mapped[str] = mapped_column(String(TASK_TYPE_LENGTH), default="", server_default="")
     device_key: Mapped[str] = mapped_column(String(300))
     status: Mapped[ExecutionStatus] = mapped_column(Word(ExecutionStatus, 12), default=ExecutionStatus.PENDING)
     trigger: Mapped[Trigger] = mapped_column(Word(Trigger, 10), default=Trigger.SCHEDULE)
@@ -73,6 +75,7 @@ class Execution(Base):
     result: Mapped[dict[str, Any] | None] = mapped_column(JSON)
     error_kind: Mapped[ErrorKind | None] = mapped_column(Word(ErrorKind))
     error_message: Mapped[str] = mapped_column(String(500), default="")
+    skip_reason: Mapped[SkipReason | None] = mapped_column(Word(SkipReason))  # of INTERRUPTED ones
 
     node: Mapped[WorkflowNode | None] = relationship()
     olt: Mapped[Olt] = relationship()
@@ -125,6 +128,8 @@ class ExecutionStep(Base):
     retries: Mapped[int] = mapped_column(default=0, server_default="0")
     rows: Mapped[int] = mapped_column(default=0)
     octets: Mapped[int] = mapped_column(BigInteger, default=0, server_default="0")
+    values_read: Mapped[int] = mapped_column(default=0, server_default="0")
+    values_changed: Mapped[int] = mapped_column(default=0, server_default="0")
     error_kind: Mapped[ErrorKind | None] = mapped_column(Word(ErrorKind))
     error_message: Mapped[str] = mapped_column(String(500), default="")
     # Columns read to their end that hold a value of few ONUs: metric → [ONUs with a value, ONUs expected].
@@ -134,13 +139,18 @@ class ExecutionStep(Base):
 
 
 class NodeDay(Base):
-    """Sums of one node over one UTC day, kept longer than its executions (design §4, retention)."""
+    """Sums of one node over one UTC day, kept longer than its executions (design §4, retention).
+
+    `duration_ms`: what the OLT was kept busy by this node alone; a composite's time is that of its steps. `delay_ms`
+    and `skips` (cause → slots) are of masters.
+    """
 
     __tablename__ = "node_days"
-    __table_args__ = (UniqueConstraint("node_id", "day"),)
+    __table_args__ = (UniqueConstraint("node_id", "day"), Index("ix_node_days_olt_id_day", "olt_id", "day"))
 
     id: Mapped[int] = mapped_column(BigId, primary_key=True)
     node_id: Mapped[int] = mapped_column(ForeignKey("workflow_nodes.id", ondelete="CASCADE"))
+    olt_id: Mapped[int] = mapped_column(ForeignKey("olts.id", ondelete="CASCADE"))
     day: Mapped[datetime] = mapped_column(UTCDateTime)
     runs: Mapped[int] = mapped_column(default=0)
     failures: Mapped[int] = mapped_column(default=0)
