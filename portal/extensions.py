@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, TypeVar
 
 from cryptography.fernet import Fernet, InvalidToken, MultiFernet
 from flask import Flask, current_app
@@ -73,6 +73,7 @@ limiter = Limiter(get_remote_address)
 keyring = Keyring()
 
 IMMEDIATE = "facho_immediate"
+Work = TypeVar("Work", bound=Callable[[], object])
 
 
 def _sqlite_connect(connection: Any, _record: Any) -> None:
@@ -110,8 +111,12 @@ def transaction() -> Iterator[Session]:
     session.info["writing"] = True
     to_follow: list[Callable[[], object]] = []
     session.info["to_follow"] = to_follow
+    to_precede: dict[str, Callable[[], object]] = {}
+    session.info["to_precede"] = to_precede
     try:
         yield session
+        for work in to_precede.values():
+            work()
         session.commit()
     except BaseException:
         session.rollback()
@@ -119,6 +124,7 @@ def transaction() -> Iterator[Session]:
     finally:
         session.info.pop("writing", None)
         session.info.pop("to_follow", None)
+        session.info.pop("to_precede", None)
     for work in to_follow:
         work()
 
@@ -126,6 +132,16 @@ def transaction() -> Iterator[Session]:
 def after_commit(session: Session, work: Callable[[], object]) -> None:
     """Call `work` once the transaction that `session` is in has been committed; never when it is rolled back."""
     session.info["to_follow"].append(work)
+
+
+def before_commit(session: Session, name: str, make: Callable[[], Work]) -> Work:
+    """The work of this name that is called at the end of the transaction that `session` is in; made at first asking.
+
+    It may write. After a rollback it is forgotten, and never called.
+    """
+    work: Work = session.info["to_precede"].setdefault(name, None) or make()
+    session.info["to_precede"][name] = work
+    return work
 
 
 def init_extensions(app: Flask) -> None:

@@ -6,7 +6,6 @@ SQL is the truth, Redis carries hints; losing all of it loses seconds. docs/seri
 import hashlib
 import json
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, cast
 
@@ -19,7 +18,9 @@ from rq import Queue
 from rq.job import Job
 from rq.serializers import JSONSerializer
 
-__all__ = ["RedisError"]
+from portal.domain.tickets import Ticket, execution_of, job_id
+
+__all__ = ["RedisError", "Ticket", "execution_of", "job_id"]
 
 RUN_COMPOSITE = "jobs.tasks.run_composite"
 RUN_PROBE = "jobs.trying.run_probe"
@@ -28,22 +29,38 @@ REVIVE = "jobs.reviving.revive"
 REAP = "scheduler.reaper.reap"
 RECORD_POLLER_STATS = "scheduler.upkeep.record_poller_stats"
 CLEAN_UP = "scheduler.upkeep.clean_up"
-TASKS = frozenset({RUN_COMPOSITE, RUN_PROBE, RUN_TRIAL, REVIVE, REAP, RECORD_POLLER_STATS, CLEAN_UP})
+COORDINATE = "scheduler.coordinator.loop.coordinate"
+CLOSE_HOURS = "scheduler.coordinator.loop.close_hours"
+SEND_ALERTS = "scheduler.upkeep.send_alerts"
+WRITE_DECISION_LOG = "scheduler.upkeep.write_decision_log"
+TASKS = frozenset(
+    {
+        RUN_COMPOSITE,
+        RUN_PROBE,
+        RUN_TRIAL,
+        REVIVE,
+        REAP,
+        RECORD_POLLER_STATS,
+        CLEAN_UP,
+        COORDINATE,
+        CLOSE_HOURS,
+        SEND_ALERTS,
+        WRITE_DECISION_LOG,
+    }
+)
 
 MAINTENANCE_QUEUE = "maintenance"
 PROBE_QUEUE = "probes"
 TRIAL_QUEUE = "trials"  # of their own: one may take 50 s, and unreachable OLTs are asked each 5 s
+UPKEEP_QUEUE = "upkeep"  # what may take minutes: nothing of it may delay the reaper or the coordinator
+ALERT_QUEUE = "alerts"  # of their own: a mail server that hangs must not delay the reaper
 POLLER_QUEUE = "olt"  # what pollers register on, so that `rq info` need not walk a queue per OLT for each
 
 BELL = "facho:bell"  # heard by pollers that serve every OLT; those of a site hear facho:bell:<site>
 LEASE_PREFIX = "lock:snmp:host:"
 WAITING_PREFIX = "facho:waiting:"
 OWNER_PREFIX = "facho:owner:"
-JOB_PREFIX = "execution-"
 
-# Order inside an OLT as one number: manual first, then priority, then the older slot.
-_LANE_WEIGHT = 10**15
-_PRIORITY_WEIGHT = 10**11
 LONGEST_LEASE = 40.0  # seconds: a request of SNMPv3 may block for 36 (portal.domain.olt_fields), and 2 to spare
 _PUSHED_AT_ONCE = 500  # tickets in one script call: Redis serves nobody else meanwhile
 _FAILED_JOB_SECONDS = 3600
@@ -99,56 +116,6 @@ class Script:
             return redis.evalsha(self.digest, len(keys), *values)
         except NoScriptError:
             return redis.eval(self.text, len(keys), *values)
-
-
-@dataclass(frozen=True)
-class Ticket:
-    """What the queue must know of a PENDING execution to put it in its place."""
-
-    execution_id: int
-    attempt: int  # number of the attempt to come, from 1
-    olt_id: int
-    priority: int
-    scheduled_for: datetime
-    overdue_at: datetime | None  # from then on it goes first in its OLT
-    manual: bool = False  # somebody asked for it: first in its OLT
-    site: str = ""  # of its OLT; pollers may serve one site only
-
-    @property
-    def job_id(self) -> str:
-        return job_id(self.execution_id, self.attempt)
-
-    @property
-    def queue_name(self) -> str:
-        if self.manual:
-            return f"olt-{self.olt_id}-high"
-        return f"olt-{self.olt_id}-retry" if self.attempt > 1 else f"olt-{self.olt_id}"
-
-    @property
-    def order(self) -> float:
-        lane = 0 if self.manual else _LANE_WEIGHT
-        return lane + (100 - self.priority) * _PRIORITY_WEIGHT + int(self.scheduled_for.timestamp())
-
-    @property
-    def urgency(self) -> float:
-        """Between OLTs: the larger delay first, then priority."""
-        return int(self.scheduled_for.timestamp()) + (100 - self.priority) / 1000
-
-    def as_row(self) -> tuple[object, ...]:
-        """What the push script reads; the order of its columns."""
-        overdue = 0 if self.manual or self.overdue_at is None else self.overdue_at.timestamp()
-        return (self.olt_id, self.site, self.job_id, self.execution_id, self.queue_name, self.order, overdue,
-                self.urgency)  # fmt: skip
-
-
-def job_id(execution_id: int, attempt: int) -> str:
-    """RQ's id of one try; from 1. It names the execution, so that a claim needs no second look."""
-    return f"{JOB_PREFIX}{execution_id}-{attempt}"
-
-
-def execution_of(job: str) -> int:
-    """The execution that a job id names."""
-    return int(job.removeprefix(JOB_PREFIX).partition("-")[0])
 
 
 def connect(url: str) -> Redis:

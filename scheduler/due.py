@@ -3,18 +3,16 @@
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import ColumnElement, Row, Select, and_, bindparam, or_, select, text
+from sqlalchemy import ColumnElement, Row, Select, and_, bindparam, or_, select
 from sqlalchemy.orm import Session
 
-from portal.domain import schedule
+from portal.domain import quota, schedule
 from portal.domain.slots import DueMaster
 from portal.domain.statuses import ExecutionStatus
 from portal.models import Execution, Olt, Workflow, WorkflowNode, WorkflowTemplate
+from portal.models.execution import ACTIVE_SQL
 
 LIMIT = 5000  # a tick takes no more than this; the rest comes a second later
-
-# Literally the condition of the partial index: with bound values SQLite would read a node's whole history instead.
-ACTIVE_SQL = text("executions.status IN ('PENDING', 'RUNNING')")
 
 NOW = bindparam("now", type_=WorkflowNode.next_run_at.type)
 
@@ -54,7 +52,7 @@ ANYTHING_DUE = _of_due(select(WorkflowNode.id)).limit(1)
 def _due_masters() -> Select[Any]:
     columns = select(
         WorkflowNode.id, WorkflowNode.name, WorkflowNode.priority, WorkflowNode.next_run_at,
-        WorkflowNode.interval_seconds, WorkflowNode.cron,
+        WorkflowNode.interval_seconds, WorkflowNode.cron, WorkflowNode.kind, WorkflowNode.key,
         Olt.id, Olt.address, Olt.port, Olt.site, Olt.state, Olt.paused_until,
         Execution.id, Execution.status, Execution.attempt,
     )  # fmt: skip
@@ -86,8 +84,8 @@ def select_due(session: Session, now: datetime, *, lock: bool = True) -> list[Du
 def _master(row: Row[Any], now: datetime) -> DueMaster:
     # Taken apart at once: by name, each of these costs a look-up, a thousand times over.
     (
-        node_id, name, priority, next_run_at, interval, cron, olt_id, address, port, site, state, paused_until,
-        active_id, status, attempt,
+        node_id, name, priority, next_run_at, interval, cron, kind, key, olt_id, address, port, site, state,
+        paused_until, active_id, status, attempt,
     ) = row  # fmt: skip
     return DueMaster(
         node_id=node_id,
@@ -102,4 +100,5 @@ def _master(row: Row[Any], now: datetime) -> DueMaster:
         active_waits_to_retry=status is ExecutionStatus.PENDING and attempt > 0,
         site=site,
         blocked=schedule.blocked(state, paused_until, now),
+        task_type=quota.task_type(kind, key),
     )

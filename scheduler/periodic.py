@@ -27,7 +27,11 @@ JOBS = (
     PeriodicJob(queueing.REAP, 5),
     PeriodicJob(queueing.REVIVE, 5, timeout=30, queue=queueing.PROBE_QUEUE),
     PeriodicJob(queueing.RECORD_POLLER_STATS, 10),
-    PeriodicJob(queueing.CLEAN_UP, 3600, timeout=600),
+    PeriodicJob(queueing.WRITE_DECISION_LOG, 3),
+    PeriodicJob(queueing.COORDINATE, 5),
+    PeriodicJob(queueing.CLOSE_HOURS, 15, timeout=300, queue=queueing.UPKEEP_QUEUE),
+    PeriodicJob(queueing.CLEAN_UP, 3600, timeout=600, queue=queueing.UPKEEP_QUEUE),
+    PeriodicJob(queueing.SEND_ALERTS, 5, timeout=120, queue=queueing.ALERT_QUEUE),
 )
 
 

@@ -1,12 +1,16 @@
-"""Periodic upkeep on the maintenance queue: the pool's history, and deleting what is past its time."""
+"""Periodic upkeep: the pool's history, the log's file, sending alerts, deleting what is past its time."""
 
 import logging
 from datetime import UTC, datetime
+from pathlib import Path
 
 from flask import current_app
 
-from portal.services import retention
+from portal import notify
+from portal.services import decision_file, retention
+from portal.services.alerting import delivery
 from portal.services.dispatch import pool
+from portal.services.dispatch.clock import portal_zone
 
 log = logging.getLogger(__name__)
 
@@ -16,8 +20,19 @@ def record_poller_stats() -> None:
     pool.record_stats(datetime.now(UTC))
 
 
+def write_decision_log() -> None:
+    """Entry function: new decisions go to logs/coordinator/main.log (each 3 s)."""
+    decision_file.follow(Path(current_app.config["COORDINATOR_LOG"]), portal_zone())
+
+
+def send_alerts() -> None:
+    """Entry function: what waits in the outbox of alerts leaves (each 5 s, on a queue of its own)."""
+    delivery.deliver(datetime.now(UTC), notify.send)
+
+
 def clean_up() -> None:
     """Entry function: retention (each hour)."""
     config = current_app.config
-    gone = retention.clean_up(datetime.now(UTC), config["RETENTION_DAYS"], config["RETENTION_FAILED_DAYS"])
+    days = (config[name] for name in ("RETENTION_DAYS", "RETENTION_FAILED_DAYS", "LEDGER_RETENTION_DAYS"))
+    gone = retention.clean_up(datetime.now(UTC), *days)
     log.info("event=cleaned rows=%d", gone)

@@ -30,6 +30,7 @@ def upgrade():
     sa.Column('version', sa.Integer(), nullable=False),
     sa.Column('digest', sa.String(length=64), nullable=False),
     sa.Column('snapshot', sa.Text(), nullable=False),
+    sa.Column('hour', sa.DateTime(timezone=True), nullable=True),
     sa.Column('observed_at', sa.DateTime(timezone=True), nullable=False),
     sa.ForeignKeyConstraint(['olt_id'], ['olts.id'], name=op.f('fk_coordinator_states_olt_id'), ondelete='CASCADE'),
     sa.PrimaryKeyConstraint('olt_id', name=op.f('pk_coordinator_states'))

@@ -1,6 +1,7 @@
 """Text for people that is made where no language is known: English now, translatable later. No I/O."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from typing import Any
 
 
 class Message(str):
@@ -28,3 +29,24 @@ def joined(messages: Iterable[Message]) -> Message:
     """One message of several, each still to be said in another language. At least one."""
     first, *others = messages
     return Message("%(first)s; %(rest)s", first=first, rest=joined(others)) if others else first
+
+
+def packed(text: str) -> dict[str, Any] | None:
+    """A Message as JSON, which `unpacked` reads back; None for other text."""
+    if not isinstance(text, Message):
+        return None
+    return {"msgid": text.msgid, "params": {name: _packed_part(part) for name, part in text.params.items()}}
+
+
+def _packed_part(part: object) -> object:
+    if isinstance(part, Message):
+        return packed(part)
+    return part if part is None or isinstance(part, str | int | float) else str(part)
+
+
+def unpacked(stored: Mapping[str, Any] | None, text: str) -> str:
+    """The Message that was packed, or `text` where there was none."""
+    if stored is None:
+        return text
+    params = {name: unpacked(part, "") if isinstance(part, dict) else part for name, part in stored["params"].items()}
+    return Message(stored["msgid"], **params)

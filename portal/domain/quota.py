@@ -17,8 +17,13 @@ SEVERITY_BOUNDS = (0.70, 0.50, 0.20)
 
 def hour_of(slot: datetime) -> datetime:
     """Start of the hour (start, end] that a slot belongs to: 11:00:00 is the last slot of the hour from 10:00."""
-    start = slot.replace(minute=0, second=0, microsecond=0)
+    start = hour_at(slot)
     return start - HOUR if slot == start else start
+
+
+def hour_at(moment: datetime) -> datetime:
+    """Start of the hour that it is at `moment`: 11:00:00 is the beginning of the hour from 11:00."""
+    return moment.replace(minute=0, second=0, microsecond=0)
 
 
 def task_type(kind: NodeKind, key: str) -> str:

@@ -1,7 +1,9 @@
 """What a tick knows of a due master, and what it can decide about it. Plain data shared by scheduler and services."""
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from datetime import datetime
+from typing import Any
 
 from portal.domain.statuses import SkipReason
 
@@ -10,7 +12,8 @@ from portal.domain.statuses import SkipReason
 class DueMaster:
     """A master whose slot has come. `active_*` describe its execution that is still PENDING or RUNNING, if any.
 
-    `blocked`: why nothing of its OLT runs at present. `site`: of its OLT, "" = none.
+    `blocked`: why nothing of its OLT runs at present. `site`: of its OLT, "" = none. `task_type`: what its slots count
+    for (portal.domain.quota).
     """
 
     node_id: int
@@ -25,6 +28,7 @@ class DueMaster:
     active_waits_to_retry: bool = False
     site: str = ""
     blocked: SkipReason | None = None
+    task_type: str = ""
 
 
 @dataclass(frozen=True)
@@ -48,6 +52,7 @@ class SkippedSlots:
     last: datetime
     count: int = 1
     supersedes: int | None = None  # as in NewExecution: a retry never outlives the node's next slot
+    facts: Mapping[str, Any] = field(default_factory=dict)  # what was seen when it was decided, for the log
 
 
 @dataclass(frozen=True)

@@ -148,6 +148,26 @@ class Severity(StrEnum):
     CRITICAL = "CRITICAL"
 
 
+class AlertKind(StrEnum):
+    """What an alert is about; a channel chooses among these."""
+
+    QUOTA_VIOLATION = "quota_violation"
+    OLT_UNREACHABLE = "olt_unreachable"
+    OLT_BACK = "olt_back"
+    SUSPECT_TABLE = "suspect_table"
+    SYSTEM = "system"  # this program itself is not well
+    TEST = "test"  # a person tries a channel; goes to that one whatever it chooses
+
+
+class NotificationStatus(StrEnum):
+    """Life of an alert on its way through one channel."""
+
+    PENDING = "PENDING"
+    SENDING = "SENDING"  # claimed until its deadline; who vanished meanwhile leaves it to the next
+    SENT = "SENT"
+    GIVEN_UP = "GIVEN_UP"
+
+
 class PlanStatus(StrEnum):
     """Life of an execution plan."""
 

@@ -1,6 +1,7 @@
 """All tables. Columns and constraints carry the law; no workflow lives here."""
 
-from portal.models.account import ApiToken, AuditLog, Channel, Notification, Setting, User
+from portal.models.account import ApiToken, AuditLog, Setting, User
+from portal.models.alert import Channel, Notification
 from portal.models.catalogue import Brand, IndexFormula, Oid, OltIndexFamily, OltModel, StateMap
 from portal.models.coordination import (
     CoordinatorHour,

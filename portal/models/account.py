@@ -1,15 +1,15 @@
-"""People and what they leave: users, API tokens, audit, settings changed in the portal, notifications."""
+"""People and what they leave: users, API tokens, audit, settings changed in the portal."""
 
 from datetime import datetime
 from typing import Any
 
 from flask_login import UserMixin
-from sqlalchemy import JSON, ForeignKey, Index, String, Text
-from sqlalchemy.orm import Mapped, mapped_column, relationship
+from sqlalchemy import JSON, Index, String
+from sqlalchemy.orm import Mapped, mapped_column
 
 from portal.domain.statuses import Role
 from portal.extensions import Base
-from portal.models.types import BigId, EncryptedText, UTCDateTime, Word, one_of
+from portal.models.types import BigId, UTCDateTime, Word, one_of
 
 
 class User(UserMixin, Base):
@@ -81,35 +81,3 @@ class Setting(Base):
     key: Mapped[str] = mapped_column(String(60), primary_key=True)
     value: Mapped[Any] = mapped_column(JSON)
     updated_at: Mapped[datetime] = mapped_column(UTCDateTime)
-
-
-class Channel(Base):
-    """Where notifications go. `target` may hold a secret (a URL with a token): encrypted."""
-
-    __tablename__ = "channels"
-
-    id: Mapped[int] = mapped_column(primary_key=True)
-    name: Mapped[str] = mapped_column(String(80), unique=True)
-    kind: Mapped[str] = mapped_column(String(20))
-    target: Mapped[str | None] = mapped_column(EncryptedText)
-    enabled: Mapped[bool] = mapped_column(default=True)
-    options: Mapped[dict[str, Any]] = mapped_column(JSON, default=dict)
-
-
-class Notification(Base):
-    """A message to send through a channel: the row is the outbox."""
-
-    __tablename__ = "notifications"
-    __table_args__ = (Index("ix_notifications_status_next_try_at", "status", "next_try_at"),)
-
-    id: Mapped[int] = mapped_column(BigId, primary_key=True)
-    channel_id: Mapped[int] = mapped_column(ForeignKey("channels.id", ondelete="CASCADE"), index=True)
-    subject: Mapped[str] = mapped_column(String(255))
-    body: Mapped[str] = mapped_column(Text, default="")
-    status: Mapped[str] = mapped_column(String(10), default="PENDING")
-    tries: Mapped[int] = mapped_column(default=0)
-    created_at: Mapped[datetime] = mapped_column(UTCDateTime)
-    next_try_at: Mapped[datetime | None] = mapped_column(UTCDateTime)
-    sent_at: Mapped[datetime | None] = mapped_column(UTCDateTime)
-    error: Mapped[str] = mapped_column(String(255), default="")
-    channel: Mapped[Channel] = relationship()

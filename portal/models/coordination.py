@@ -134,7 +134,10 @@ class NodePace(Base):
 
 
 class CoordinatorState(Base):
-    """What the coordinator saw last of an OLT: the canonical snapshot, its digest, and the version of their form."""
+    """What the coordinator saw last of an OLT: the canonical snapshot, its digest, and the version of their form.
+
+    `hour`: the last one whose promises it opened.
+    """
 
     __tablename__ = "coordinator_states"
 
@@ -142,6 +145,7 @@ class CoordinatorState(Base):
     version: Mapped[int]
     digest: Mapped[str] = mapped_column(String(64))
     snapshot: Mapped[str] = mapped_column(Text)
+    hour: Mapped[datetime | None] = mapped_column(UTCDateTime)
     observed_at: Mapped[datetime] = mapped_column(UTCDateTime)
 
 

@@ -20,6 +20,8 @@ from portal.models.olt import Olt
 from portal.models.types import BigId, UTCDateTime, Word, one_of
 from portal.models.workflow import WorkflowNode
 
+# Literally the condition of the partial index: with bound values SQLite would read a node's whole history instead.
+ACTIVE_SQL = text("executions.status IN ('PENDING', 'RUNNING')")
 _ACTIVE = text("status IN ('PENDING', 'RUNNING')")
 _PENDING = text("status = 'PENDING'")
 _RUNNING = text("status = 'RUNNING'")

@@ -10,7 +10,7 @@ from datetime import datetime
 from functools import cache
 from typing import Any
 
-from sqlalchemy import JSON, Column, Dialect, Row, Select, Table, column, func, literal, select, true, update
+from sqlalchemy import JSON, Column, Dialect, Row, Select, Subquery, Table, column, func, literal, select, true, update
 from sqlalchemy import cast as sql_cast
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.orm import Session
@@ -32,13 +32,19 @@ def insert_new(session: Session, table: Table, rows: Sequence[Values], returning
     return list(session.connection().execute(statement))
 
 
+def given(session: Session, table: Table, names: Sequence[str], rows: Sequence[Values]) -> Subquery | None:
+    """The rows as a subquery with these columns of `table`, to update or join by; None when there are none."""
+    if not rows:
+        return None
+    return _given(session.connection().dialect, [table.c[name] for name in names], rows).subquery()
+
+
 def set_column(session: Session, table: Table, name: str, values: Mapping[int, Any]) -> None:
     """Set one column of the rows with these ids."""
-    if not values:
+    rows = given(session, table, ("id", name), [{"id": ident, name: value} for ident, value in values.items()])
+    if rows is None:
         return
-    rows = [{"id": ident, name: value} for ident, value in values.items()]
-    given = _given(session.connection().dialect, [table.c.id, table.c[name]], rows).subquery()
-    session.connection().execute(update(table).where(table.c.id == given.c.id).values({name: given.c[name]}))
+    session.connection().execute(update(table).where(table.c.id == rows.c.id).values({name: rows.c[name]}))
 
 
 def _insert(session: Session, table: Table, rows: Sequence[Values]) -> Any:
@@ -56,8 +62,8 @@ def _given(dialect: Dialect, columns: Sequence[Column[Any]], rows: Sequence[Valu
         picked = (func.json_extract(each.c.value, f"$[{at}]").label(name) for at, name in enumerate(names))
         return select(*picked).where(true())  # WHERE: without one SQLite takes ON CONFLICT for the condition of a join
     text = json.dumps([dict(zip(names, row, strict=True)) for row in encoded], default=datetime.isoformat)
-    given = func.json_to_recordset(sql_cast(literal(text), postgresql.JSON))
-    typed = given.table_valued(*(column(one.name, one.type) for one in columns)).render_derived(with_types=True)
+    listed = func.json_to_recordset(sql_cast(literal(text), postgresql.JSON))
+    typed = listed.table_valued(*(column(one.name, one.type) for one in columns)).render_derived(with_types=True)
     return select(typed)
 
 

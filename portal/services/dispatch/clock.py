@@ -1,40 +1,26 @@
 """The clocks of masters: who has one, and when it strikes next by the rules of time; cron lines in the portal zone."""
 
-from collections.abc import Callable, Iterable
-from datetime import UTC, datetime, timedelta
+from collections.abc import Callable
+from datetime import datetime, timedelta
 from itertools import islice, pairwise
 from zoneinfo import ZoneInfo
 
-from cronsim import CronSim, CronSimError
 from flask import current_app
 from sqlalchemy import ColumnElement, exists, or_, select, update
 from sqlalchemy.orm import Session
 
+from portal.cron import cron_times, portal_zone
 from portal.domain import schedule
 from portal.domain.fields import FieldError
 from portal.domain.messages import N_
 from portal.domain.statuses import ACTIVE, Trigger
 from portal.models import Execution, Olt, Workflow, WorkflowNode, WorkflowTemplate
 
+__all__ = ["cron_times", "portal_zone"]
+
 CRON_SAMPLE = 40  # firings looked at to find how close together a cron line's runs come
 
 FirstRun = Callable[[int, str], datetime]
-
-
-def portal_zone() -> ZoneInfo:
-    """The zone in which cron lines are read."""
-    return ZoneInfo(current_app.config["TIMEZONE"])
-
-
-def cron_times(cron: str, after: datetime, zone: ZoneInfo) -> Iterable[datetime]:
-    """The firings of `cron` strictly after `after`, as aware UTC. FieldError when the line cannot be read."""
-    try:
-        times = CronSim(cron, after.astimezone(zone))
-    except CronSimError as error:
-        raise FieldError(
-            N_("%(cron)s is no cron line (%(reason)s): five fields, such as 0 */6 * * *", cron=cron, reason=str(error))
-        ) from None
-    return (moment.astimezone(UTC) for moment in times)
 
 
 def next_cron(cron: str, after: datetime, zone: ZoneInfo) -> datetime | None:

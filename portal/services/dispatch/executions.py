@@ -1,7 +1,7 @@
 """Executions as pollers report them: begin and end a try, lose one, hand one over. One transaction each."""
 
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -17,6 +17,7 @@ from portal.domain.statuses import (
     EventType,
     ExecutionStatus,
     PollerStatus,
+    SkipReason,
     StepStatus,
     Trigger,
 )
@@ -112,7 +113,8 @@ def _composed(execution_id: int, token: int, now: datetime) -> CompositeWork | N
         session.rollback()
         return composed
     with transaction() as session:
-        waiting.end(session, Execution.id == execution_id, now, "its node or OLT was disabled or deleted meanwhile")
+        why = "its node or OLT was disabled or deleted meanwhile"
+        waiting.end(session, Execution.id == execution_id, now, why, SkipReason.NODE_DISABLED)
     return None
 
 
@@ -186,7 +188,7 @@ def write_result(
             _enter(session, books, step, nodes, now)
     books.close(session, execution.node_id or 0, now)
     if attempt_id is not None:
-        _write_steps(session, attempt_id, result, nodes, books.sparse)
+        _write_steps(session, attempt_id, result, nodes, books)
     execution.result = books.counts | {
         "steps": len(result.steps),
         "completed_steps": sum(step.status is StepStatus.SUCCESS for step in result.steps),
@@ -238,11 +240,9 @@ def _locked_nodes(session: Session, steps: Sequence[StepResult]) -> dict[int, An
 
 
 def _write_steps(
-    session: Session, attempt_id: int, result: CompositeResult, nodes: dict[int, Any],
-    sparse: Mapping[int, Mapping[str, list[int]]],
-) -> None:  # fmt: skip
-    rows = [_step_row(attempt_id, position, step, nodes) | {"sparse": sparse.get(step.node_id)}
-            for position, step in enumerate(result.steps)]  # fmt: skip
+    session: Session, attempt_id: int, result: CompositeResult, nodes: dict[int, Any], books: Books
+) -> None:
+    rows = [_step_row(attempt_id, position, step, nodes, books) for position, step in enumerate(result.steps)]
     table: Any = ExecutionStep.__table__  # not the class: that would be one statement for each set of empty columns
     session.execute(insert(table), rows)
     ran = [step for step in result.steps if step.node_id in nodes and step.status is not StepStatus.SKIPPED]
@@ -254,8 +254,11 @@ def _write_steps(
             session.execute(update(WorkflowNode), times)
 
 
-def _step_row(attempt_id: int, position: int, step: StepResult, nodes: dict[int, Any]) -> dict[str, Any]:
+def _step_row(
+    attempt_id: int, position: int, step: StepResult, nodes: dict[int, Any], books: Books
+) -> dict[str, Any]:  # fmt: skip
     known = step.node_id in nodes
+    read, changed = books.step_counts.get(step.node_id, (0, 0))
     return {
         "attempt_id": attempt_id, "position": position, "node_id": step.node_id if known else None,
         "node_key": nodes[step.node_id].key if known else "?", "status": step.status, "skip_reason": step.skip_reason,
@@ -263,6 +266,7 @@ def _step_row(attempt_id: int, position: int, step: StepResult, nodes: dict[int,
         "retries": step.retries, "octets": step.octets,
         "duration_ms": life.milliseconds(step.started_at, step.finished_at) if step.finished_at else None,
         "error_kind": step.error_kind, "error_message": step.error_message[:500],
+        "values_read": read, "values_changed": changed, "sparse": books.sparse.get(step.node_id),
     }  # fmt: skip
 
 
@@ -293,7 +297,8 @@ def give_up_lease(execution_id: int, token: int, message: str, now: datetime, *,
         if execution.cancelled_by:
             life.cancel(session, execution, now)
         else:
-            life.end(session, execution, ExecutionStatus.INTERRUPTED, now, ErrorKind.ABORTED, "its OLT was disabled")
+            life.end(session, execution, ExecutionStatus.INTERRUPTED, now, ErrorKind.ABORTED, "its OLT was disabled",
+                     SkipReason.OLT_DISABLED)  # fmt: skip
             decisions.about(session, execution, EventType.EXECUTION_ABORTED, "its OLT was disabled", now)
         return []
 

@@ -14,10 +14,12 @@ from portal.domain.statuses import (
     EventType,
     ExecutionStatus,
     PollerStatus,
+    SkipReason,
     Trigger,
 )
 from portal.models import Execution, ExecutionAttempt, Poller, WorkflowNode
 from portal.services import decisions
+from portal.services.accounting import quotas
 from portal.services.dispatch import clock
 
 MAX_LOSSES = 3  # a composite whose worker was lost so often is parked (design §5.9)
@@ -123,14 +125,20 @@ def end(
     now: datetime,
     kind: ErrorKind | None = None,
     message: str = "",
+    reason: SkipReason | None = None,
 ) -> None:
-    """A terminal status. One that is terminal already is never rewritten."""
+    """A terminal status. One that is terminal already is never rewritten.
+
+    Its slot is settled in the same transaction. `reason`: why one that is INTERRUPTED was taken away.
+    """
     if execution.status in TERMINAL:
         raise StaleToken(f"execution {execution.id} has ended already")
     execution.status, execution.finished_at = status, now
     execution.duration_ms = milliseconds(execution.started_at, now)
     execution.error_kind, execution.error_message = kind, message[:500]
+    execution.skip_reason = reason
     execution.not_before = execution.lease_expires_at = None
+    quotas.settle_execution(session, execution, now)
     if execution.node is not None:
         _wind(execution.node, execution, now)
 
@@ -180,5 +188,5 @@ def hand_over(session: Session, execution: Execution, now: datetime, message: st
 def cancel(session: Session, execution: Execution, now: datetime) -> None:
     """INTERRUPTED on the wish of `cancelled_by`, logged."""
     why = f"cancelled by {execution.cancelled_by}"
-    end(session, execution, ExecutionStatus.INTERRUPTED, now, ErrorKind.ABORTED, why)
+    end(session, execution, ExecutionStatus.INTERRUPTED, now, ErrorKind.ABORTED, why, SkipReason.CANCELLED)
     decisions.about(session, execution, EventType.EXECUTION_ABORTED, why, now)

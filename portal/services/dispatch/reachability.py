@@ -10,10 +10,12 @@ from sqlalchemy.orm import Session, joinedload
 
 from portal.domain import reachability
 from portal.domain.composite import SnmpTarget
-from portal.domain.statuses import ErrorKind, EventType, ExecutionStatus, OltState, SkipReason
+from portal.domain.messages import N_
+from portal.domain.statuses import AlertKind, ErrorKind, EventType, ExecutionStatus, OltState, Severity, SkipReason
 from portal.extensions import db, transaction
 from portal.models import Execution, ExecutionAttempt, ExecutionStep, Olt
 from portal.services import decisions
+from portal.services.alerting import alerts
 from portal.services.dispatch import waiting
 from portal.services.dispatch.work import target_of
 
@@ -69,6 +71,12 @@ def _give_up(session: Session, olt: Olt, now: datetime, message: str) -> None:
     olt.probe_at, olt.probes_sent = reachability.next_probe(now, now), 0
     change_state(session, olt, OltState.UNREACHABLE, now, f"{failures} silent executions in a row; {message}",
                  level="ERROR", details={"failures": failures, "probe_at": olt.probe_at.isoformat()})  # fmt: skip
+    subject = N_("%(olt)s does not answer", olt=olt.name)
+    body = N_(
+        "%(count)d runs in a row ended without any answer from %(address)s. Its runs are skipped; it is asked by itself"
+        " whether it is back.", count=failures, address=olt.device_key,
+    )  # fmt: skip
+    alerts.raise_alert(session, AlertKind.OLT_UNREACHABLE, subject, body, now, severity=Severity.HIGH, olt_id=olt.id)
     session.flush()
     waiting.end_of_olt(
         session, olt.id, now, "its OLT does not answer", ErrorKind.UNREACHABLE, SkipReason.OLT_UNREACHABLE
@@ -77,9 +85,19 @@ def _give_up(session: Session, olt: Olt, now: datetime, message: str) -> None:
 
 def back_up(session: Session, olt: Olt, now: datetime, cause: str) -> None:
     """The OLT has answered. The caller has locked its row and seen that no person paused it."""
+    if olt.state is OltState.UNREACHABLE:
+        _tell_back(session, olt, now)
     if olt.state is not OltState.UP:
         change_state(session, olt, OltState.UP, now, cause, details=_absence(olt, now))
     olt.consecutive_failures, olt.probe_at, olt.probes_sent = 0, None, 0
+
+
+def _tell_back(session: Session, olt: Olt, now: datetime) -> None:
+    """As severe as the alert that it was gone: whoever got that one shall get this one."""
+    away = round((now - (olt.state_since or now)).total_seconds())
+    subject = N_("%(olt)s answers again", olt=olt.name)
+    body = N_("It was away for %(minutes)d min %(seconds)d s.", minutes=away // 60, seconds=away % 60)
+    alerts.raise_alert(session, AlertKind.OLT_BACK, subject, body, now, severity=Severity.HIGH, olt_id=olt.id)
 
 
 def _absence(olt: Olt, now: datetime) -> dict[str, object]:

@@ -1,20 +1,25 @@
 """Taking slots: the tick's plan becomes PENDING executions, moved clocks and logged skips, in one transaction."""
 
 import logging
+from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable
 from dataclasses import replace
 from datetime import datetime
 from typing import Any, cast
 
-from sqlalchemy import ColumnElement, Table, and_, bindparam, literal_column, select, text, update
+from sqlalchemy import ColumnElement, Row, Table, and_, bindparam, func, literal_column, select, text, update
 from sqlalchemy.orm import Session, selectinload
 
+from portal.domain import quota
+from portal.domain.quota import Settlement, TrackerKey
 from portal.domain.slots import DueMaster, NewExecution, Plan, SkippedSlots
-from portal.domain.statuses import ErrorKind, EventType, ExecutionStatus, SkipReason, Trigger
+from portal.domain.statuses import ErrorKind, EventType, ExecutionStatus, PollerStatus, SkipReason, Trigger
 from portal.extensions import after_commit, transaction
-from portal.models import CoordinatorLog, Execution, Olt, SchedulerState, WorkflowNode
+from portal.models import CoordinatorLog, Execution, Olt, Poller, SchedulerState, WorkflowNode
+from portal.models.execution import ACTIVE_SQL
 from portal.queueing import Ticket
 from portal.services import bulk
+from portal.services.accounting import quotas
 from portal.services.dispatch import life, reachability
 
 log = logging.getLogger(__name__)
@@ -49,6 +54,9 @@ _RIPE = {
 
 _WHY = {
     SkipReason.STILL_ACTIVE: "the node's last execution had not ended",
+    SkipReason.OVERRUN: "the node's last execution was still running",
+    SkipReason.OLT_BUSY: "the node's last execution still waited for its OLT",
+    SkipReason.POOL_FULL: "the node's last execution still waited for a poller",
     SkipReason.SCHEDULER_DOWN: "nothing ticked when the slot came",
     SkipReason.OLT_UNREACHABLE: "the OLT does not answer",
     SkipReason.OLT_PAUSED: "the OLT is paused",
@@ -74,8 +82,9 @@ def take(
 def _apply(session: Session, plan: Plan, now: datetime, *, queued: bool) -> tuple[Plan, list[Ticket]]:
     plan = _supersede(session, plan, now)
     ids = _insert(session, plan.new, now, queued=queued)
-    plan = _without_taken(session, plan, ids)
+    plan = _with_causes(session, _without_taken(session, plan, ids))
     bulk.insert(session, _LOGS, [_log_row(one, now) for one in plan.skipped])
+    quotas.settle(session, (part for one in plan.skipped for part in _settlements(one)), now)
     bulk.set_column(session, _NODES, "next_run_at", plan.next_runs)
     return plan, [_ticket(new, ids[new.master.node_id]) for new in plan.new if queued and new.not_before is None]
 
@@ -114,8 +123,8 @@ def _row(new: NewExecution, now: datetime, *, queued: bool) -> dict[str, Any]:
     master = new.master
     return {
         "node_id": master.node_id, "node_name": master.node_name, "olt_id": master.olt_id,
-        "device_key": master.device_key, "priority": master.priority, "scheduled_for": new.scheduled_for,
-        "overdue_at": new.overdue_at, "not_before": new.not_before,
+        "task_type": master.task_type, "device_key": master.device_key, "priority": master.priority,
+        "scheduled_for": new.scheduled_for, "overdue_at": new.overdue_at, "not_before": new.not_before,
         "queued_at": now if queued and new.not_before is None else None,
     }  # fmt: skip
 
@@ -148,6 +157,46 @@ def _stay(plan: Plan, active: list[NewExecution]) -> Plan:
     return replace(_leave_out(plan, active), skipped=(*plan.skipped, *skipped))
 
 
+def _with_causes(session: Session, plan: Plan) -> Plan:
+    """The plan with what kept each node ACTIVE whose slot is skipped for that, as it is at this moment."""
+    busy = [one for one in plan.skipped if one.reason is SkipReason.STILL_ACTIVE]
+    if not busy:
+        return plan
+    active = _active(session, {one.master.olt_id for one in busy})
+    free = session.scalar(select(func.count()).select_from(Poller).where(Poller.status == PollerStatus.FREE)) or 0
+    return replace(plan, skipped=tuple(_with_cause(one, active[one.master.olt_id], free) for one in plan.skipped))
+
+
+def _active(session: Session, olt_ids: Collection[int]) -> dict[int, list[Row[Any]]]:
+    """OLT id → what is ACTIVE on it. There are no more of them than nodes that wait or run."""
+    query = select(
+        Execution.id, Execution.olt_id, Execution.node_id, Execution.node_name, Execution.status, Execution.started_at,
+        Execution.scheduled_for,
+    ).where(ACTIVE_SQL, Execution.olt_id.in_(olt_ids))  # fmt: skip
+    found: dict[int, list[Row[Any]]] = defaultdict(list)
+    for row in session.execute(query):
+        found[row.olt_id].append(row)
+    return found
+
+
+def _with_cause(skipped: SkippedSlots, active: list[Row[Any]], free: int) -> SkippedSlots:
+    """OVERRUN: its own last run is running. OLT_BUSY: another one is, and its own waits. POOL_FULL: none is, and no
+
+    poller is free. What else may keep it (a test holds the OLT, Redis is away) is not known here: STILL_ACTIVE.
+    """
+    own = next((row for row in active if row.node_id == skipped.master.node_id), None)
+    if skipped.reason is not SkipReason.STILL_ACTIVE or own is None:
+        return skipped
+    holder = next((row for row in active if row.status is ExecutionStatus.RUNNING), None)
+    facts: dict[str, Any] = {"waiting": own.id, "waiting_slot": own.scheduled_for.isoformat()}
+    if holder is None:
+        facts["free_pollers"] = free
+        return replace(skipped, reason=SkipReason.STILL_ACTIVE if free else SkipReason.POOL_FULL, facts=facts)
+    facts |= {"holder": holder.id, "holder_node": holder.node_name, "holder_since": holder.started_at.isoformat()}
+    reason = SkipReason.OVERRUN if holder.id == own.id else SkipReason.OLT_BUSY
+    return replace(skipped, reason=reason, facts=facts)
+
+
 def _leave_out(plan: Plan, left: list[NewExecution]) -> Plan:
     """The plan without these; their clocks go on."""
     clocks: dict[int, datetime | None] = {new.master.node_id: new.overdue_at for new in left}
@@ -163,8 +212,16 @@ def _log_row(skipped: SkippedSlots, now: datetime) -> dict[str, Any]:
         "message": f"{master.node_name}: {count}skipped, {_WHY[skipped.reason]}",
         "olt_id": master.olt_id, "node_id": master.node_id, "execution_id": master.active_id,
         "scheduled_for": skipped.last,
-        "details": {"slots": skipped.count, "first": skipped.first.isoformat(), "last": skipped.last.isoformat()},
+        "details": {"slots": skipped.count, "first": skipped.first.isoformat(), "last": skipped.last.isoformat(),
+                    "task_type": master.task_type, **skipped.facts},
     }  # fmt: skip
+
+
+def _settlements(skipped: SkippedSlots) -> Iterable[Settlement]:
+    """The skipped slots by the hours that they belong to."""
+    master, cause = skipped.master, quota.cause_of_skip(skipped.reason)
+    for hour, count in quota.slots_by_hour(skipped.first, skipped.last, skipped.count).items():
+        yield Settlement(TrackerKey(master.olt_id, master.task_type, hour), None, cause, count)
 
 
 def _ticket(new: NewExecution, execution_id: int) -> Ticket:

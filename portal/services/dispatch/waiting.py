@@ -15,15 +15,17 @@ from portal.services.dispatch import life
 
 log = logging.getLogger(__name__)
 
+_OF_THE_OLT = (SkipReason.OLT_PAUSED, SkipReason.OLT_UNREACHABLE)
+
 
 def end(
-    session: Session, which: ColumnElement[bool], now: datetime, why: str, *,
-    kind: ErrorKind = ErrorKind.ABORTED, reason: SkipReason | None = None,
+    session: Session, which: ColumnElement[bool], now: datetime, why: str, reason: SkipReason, *,
+    kind: ErrorKind = ErrorKind.ABORTED,
 ) -> int:  # fmt: skip
     """End every PENDING execution for which `which` holds; returns how many.
 
-    They end INTERRUPTED, with `reason` where their slot counts as skipped for a cause; one that a device has failed
-    already and that only waits for its retry ends FAILED with what the device said. The rows are locked: one that a
+    They end INTERRUPTED, and their slot counts as skipped for `reason`; where the OLT is the reason, one that it has
+    failed already and that only waits for its retry ends FAILED with what it said. The rows are locked: one that a
     poller is starting at this moment is either not PENDING any more when we get it, or not startable when the poller
     gets it. A RUNNING one is never overwritten.
     """
@@ -34,10 +36,10 @@ def end(
         .with_for_update(of=Execution)
     ).all()
     for execution in found:
-        if reason is not None and execution.failures:
+        if reason in _OF_THE_OLT and execution.failures:
             life.end(session, execution, ExecutionStatus.FAILED, now, execution.error_kind, execution.error_message)
         else:
-            life.end(session, execution, ExecutionStatus.INTERRUPTED, now, kind, why)
+            life.end(session, execution, ExecutionStatus.INTERRUPTED, now, kind, why, reason)
         decisions.about(session, execution, EventType.EXECUTION_ABORTED, why, now, reason=reason)
     withdraw_after_commit(
         session, {queueing.job_id(execution.id, execution.attempt + 1): execution.olt_id for execution in found}
@@ -46,14 +48,16 @@ def end(
 
 
 def end_of_nodes(session: Session, node_ids: list[int], now: datetime, why: str) -> int:
-    """End what waits of these nodes."""
-    return end(session, Execution.node_id.in_(node_ids), now, why) if node_ids else 0
+    """End what waits of these nodes, which were disabled or are to be deleted."""
+    if not node_ids:
+        return 0
+    return end(session, Execution.node_id.in_(node_ids), now, why, SkipReason.NODE_DISABLED)
 
 
 def end_of_olt(session: Session, olt_id: int, now: datetime, why: str, kind: ErrorKind, reason: SkipReason) -> int:
     """End what the schedule has waiting on an OLT that is not to be read; what a person asked for stays."""
     scheduled = (Execution.olt_id == olt_id) & (Execution.trigger == Trigger.SCHEDULE) & (Execution.requested_by == "")
-    return end(session, scheduled, now, why, kind=kind, reason=reason)
+    return end(session, scheduled, now, why, reason, kind=kind)
 
 
 def withdraw_after_commit(session: Session, jobs: dict[str, int]) -> None:

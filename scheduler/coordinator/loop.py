@@ -1,0 +1,39 @@
+"""Entry functions of the coordinator: the pass each 5 s, and the close of hours that are over."""
+
+import logging
+from datetime import UTC, datetime
+
+from portal.domain import quota
+from portal.extensions import db
+from portal.services.coordinating import closing, ledger
+from scheduler.coordinator import observe, reconcile
+
+log = logging.getLogger(__name__)
+
+CHUNK = 200  # OLTs in one transaction
+
+
+def coordinate() -> None:
+    """Entry function of the periodic job: one pass over every OLT."""
+    run(datetime.now(UTC))
+
+
+def run(now: datetime) -> int:
+    """Observe all, decide and reconcile those that changed or whose hour begins; returns how many changes there were.
+
+    Any number of passes may run at once.
+    """
+    session = db.session()
+    ids = observe.differing(session, quota.hour_at(now))
+    session.rollback()
+    changes = sum(reconcile.reconcile(ids[at : at + CHUNK], now) for at in range(0, len(ids), CHUNK))
+    if changes:
+        log.info("event=coordinated olts=%d changes=%d", len(ids), changes)
+    return changes
+
+
+def close_hours() -> None:
+    """Entry function of the periodic job: judge the promises of hours that are over, and enter what they cost."""
+    now = datetime.now(UTC)
+    closing.close_due(now)
+    ledger.close_due(now)

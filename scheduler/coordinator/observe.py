@@ -1,0 +1,71 @@
+"""What every OLT has to do now, as canonical texts, beside what the coordinator saw last. One statement each."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import datetime
+from itertools import groupby
+
+from sqlalchemy import select
+from sqlalchemy.orm import Session
+
+from portal.models import CoordinatorState
+from portal.services.bulk_rows import fetch_rows
+from scheduler.coordinator import decide
+
+# The law of `clock.runs`, once more: a node is on when it, its workflow and the template that it came from are.
+_SEEN = """
+SELECT o.id, CASE WHEN o.enabled AND o.deleted_at IS NULL THEN 1 ELSE 0 END,
+       n.id || '|' || n.key || '|' || n.kind || '|' ||
+       CASE WHEN n.enabled AND w.enabled AND (n.template_node_id IS NULL OR t.id IS NULL OR t.enabled)
+            THEN '1' ELSE '0' END || '|' ||
+       COALESCE(CAST(n.interval_seconds AS TEXT), '') || '|' || COALESCE(n.cron, '') || '|' || n.priority || '|' ||
+       COALESCE(CAST(n.master_id AS TEXT), '')
+FROM olts o
+LEFT JOIN workflows w ON w.olt_id = o.id
+LEFT JOIN workflow_nodes n ON n.workflow_id = w.id
+LEFT JOIN workflow_templates t ON t.id = w.template_id
+{where}
+ORDER BY o.id, n.id
+"""
+
+
+@dataclass(frozen=True)
+class Known:
+    """What the coordinator saw last of an OLT. `hour`: the last one that it opened."""
+
+    version: int
+    digest: str
+    hour: datetime | None
+
+
+def texts(session: Session, olt_ids: Iterable[int] | None = None) -> dict[int, str]:
+    """OLT id → canonical text, of these OLTs (None: of all, deleted ones too: they are out of service)."""
+    wanted = None if olt_ids is None else sorted(olt_ids)
+    marks = "" if wanted is None else f"WHERE o.id IN ({', '.join('?' * len(wanted))})"
+    rows = fetch_rows(session, _SEEN.format(where=marks), wanted or ())
+    found: dict[int, str] = {}
+    for ident, group in groupby(rows, key=lambda row: row[0]):
+        of_olt = list(group)
+        lines = [row[2] for row in of_olt if row[2] is not None]
+        found[ident] = decide.canonical(bool(of_olt[0][1]), lines)
+    return found
+
+
+def known(session: Session) -> dict[int, Known]:
+    """OLT id → what was seen of it last."""
+    query = select(
+        CoordinatorState.olt_id, CoordinatorState.version, CoordinatorState.digest, CoordinatorState.hour
+    )  # fmt: skip
+    return {row[0]: Known(*row[1:]) for row in session.execute(query)}
+
+
+def differing(session: Session, hour: datetime) -> list[int]:
+    """OLTs that are not as they were seen last, or whose promises of this hour are not opened."""
+    seen, before = texts(session), known(session)
+    return [ident for ident, text in seen.items() if _differs(before.get(ident), text, hour)]
+
+
+def _differs(before: Known | None, text: str, hour: datetime) -> bool:
+    if before is None or before.hour is None or before.hour < hour or before.version != decide.VERSION:
+        return True
+    return before.digest != decide.digest(text)

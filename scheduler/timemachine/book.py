@@ -1,0 +1,213 @@
+"""The whole history of every slot, for small worlds: what became of it, who held its OLT, whether the grid adds up. Pure.
+
+The grid is reckoned here from the clocks alone, not from what the machine decided.
+"""
+
+from collections import Counter, defaultdict
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import Any
+
+from portal.domain import quota
+from portal.domain.quota import Counts, Settlement, TrackerKey
+from portal.domain.slots import SkippedSlots
+from portal.domain.statuses import TERMINAL, ExecutionStatus, LossCause, SkipReason
+from scheduler.timemachine.ledger import TICK, Times
+from scheduler.timemachine.world import Hold, Node, Run
+
+WITHDRAWN = "withdrawn"  # had come, was not decided yet, and then a person stopped or changed its clock
+
+
+@dataclass(frozen=True)
+class Skip:
+    """What a tick logged of slots that do not run."""
+
+    node: Node
+    reason: SkipReason
+    first: datetime
+    last: datetime
+    count: int
+    decided_at: datetime
+    facts: dict[str, Any]
+
+
+@dataclass
+class Segment:
+    """A clock between two changes: its slots from `first` on. `stopped_at`, `next_then`: when and where it stood."""
+
+    node: Node
+    first: datetime
+    interval_seconds: int | None
+    cron: str | None
+    stopped_at: datetime | None = None
+    next_then: datetime | None = None
+
+
+@dataclass(frozen=True)
+class SlotFacts:
+    """All that is known of one slot, for whoever is to explain it; `truth` is what the machine knows to have happened.
+
+    `holds`: who held the OLT between the slot and its start (or its end, if it never started), oldest first.
+    """
+
+    node: Node
+    slot: datetime
+    run: Run | None
+    skip: Skip | None
+    holds: tuple[Hold, ...]
+    truth: str  # an ExecutionStatus of a run, a SkipReason of a skip, or WITHDRAWN
+    cause: LossCause | None  # None: completed, or still alive
+
+
+@dataclass
+class Book:
+    """Everything that happened. Grows with time."""
+
+    times: Times
+    segments: list[Segment] = field(default_factory=list)
+    clocks: dict[int, Segment] = field(default_factory=dict)
+    runs: dict[tuple[int, datetime], list[Run]] = field(default_factory=lambda: defaultdict(list))
+    skips: list[Skip] = field(default_factory=list)
+    skipped: dict[tuple[int, datetime], list[Skip]] = field(default_factory=lambda: defaultdict(list))
+    withdrawn: dict[tuple[int, datetime], datetime] = field(default_factory=dict)
+    holds: dict[int, list[Hold]] = field(default_factory=lambda: defaultdict(list))
+
+    def clock(self, node: Node, moment: datetime | None, now: datetime) -> None:
+        """A clock is about to move off its grid to `moment`; `node` still says where it stands."""
+        old = self.clocks.pop(node.node_id, None)
+        if old is not None:
+            old.stopped_at, old.next_then = now, node.next_run_at
+            for slot in self._between(node, node.next_run_at, now) if node.next_run_at else ():
+                self.withdrawn[node.node_id, slot] = now
+
+    def wound(self, node: Node) -> None:
+        """It has moved."""
+        if node.next_run_at is not None:
+            made = Segment(node, node.next_run_at, node.interval_seconds, node.cron)
+            self.clocks[node.node_id] = made
+            self.segments.append(made)
+
+    def take(self, run: Run) -> None:
+        """A slot became an execution."""
+        self.runs[run.node.node_id, run.scheduled_for].append(run)
+
+    def skip(self, node: Node, one: SkippedSlots, now: datetime) -> None:
+        """Slots were skipped, before their clock moved on."""
+        made = Skip(node, one.reason, one.first, one.last, one.count, now, dict(one.facts))
+        self.skips.append(made)
+        for slot in self._between(node, one.first, one.last):
+            self.skipped[node.node_id, slot].append(made)
+
+    def _between(self, node: Node, first: datetime, last: datetime) -> Iterator[datetime]:
+        if node.cron:
+            yield from self.times(node.cron, first - TICK, last)
+        elif node.interval_seconds:
+            slot = first
+            while slot <= last:
+                yield slot
+                slot += timedelta(seconds=node.interval_seconds)
+
+    def hold(self, run: Run, now: datetime) -> None:
+        """A try has let its OLT go."""
+        if run.started_at is not None:
+            node = run.node
+            self.holds[node.olt.olt_id].append(Hold(run.execution_id, node.node_id, node.key, run.started_at, now))
+
+    # Judgement
+
+    def wrong_slots(self, now: datetime) -> list[str]:
+        """Slots of the grid that are not in exactly one state, and states that lie off the grid."""
+        grid = Counter(slot for segment in self.segments for slot in self._slots(segment, now))
+        ways: Counter[tuple[int, datetime]] = Counter()
+        for kept in (self.runs, self.skipped):
+            ways.update({slot: len(found) for slot, found in kept.items()})
+        ways.update(self.withdrawn.keys())
+        ways = Counter({slot: count for slot, count in ways.items() if count})
+        return [
+            f"node {node} slot {moment:%d %H:%M:%S}: {grid[node, moment]} on the grid, {ways[node, moment]} states"
+            for node, moment in sorted(grid.keys() | ways.keys())
+            if (grid[node, moment], ways[node, moment]) != (1, 1)
+        ]
+
+    def _slots(self, segment: Segment, now: datetime) -> Iterator[tuple[int, datetime]]:
+        """The slots that a clock came to, by arithmetic: those it had passed, and those that came before it stopped."""
+        node = segment.node
+        end = node.next_run_at - TICK if segment.stopped_at is None and node.next_run_at else segment.stopped_at or now
+        if segment.next_then is not None:
+            end = max(end, segment.next_then - TICK)
+        if segment.cron:
+            moments: Iterator[datetime] = iter(self.times(segment.cron, segment.first - TICK, end))
+        else:
+            moments = _grid(segment.first, segment.interval_seconds or 1, end)
+        return ((node.node_id, slot) for slot in moments)
+
+    def recount(self) -> dict[TrackerKey, tuple[Counts, Counter[LossCause]]]:
+        """Every tracker anew from executions and skips, as `flask quotas audit` does from rows; without `pending`."""
+        settled = [*self._of_runs(), *self._of_skips()]
+        sums, losses = quota.total(settled), defaultdict(Counter[LossCause])
+        for one in settled:
+            if one.cause is not None:
+                losses[one.key][one.cause] += one.slots
+        return {key: (counts, losses[key]) for key, counts in sums.items()}
+
+    def _of_runs(self) -> Iterator[Settlement]:
+        for run in (run for runs in self.runs.values() for run in runs if run.status in TERMINAL):
+            cause = quota.cause_of_end(run.status, run.error_kind, run.skip_reason)
+            yield Settlement(_key(run.node, run.scheduled_for), run.status, cause, duration_ms=run.duration_ms or 0)
+
+    def _of_skips(self) -> Iterator[Settlement]:
+        for (_, slot), skips in self.skipped.items():
+            for one in skips:
+                yield Settlement(_key(one.node, slot), None, quota.cause_of_skip(one.reason))
+
+    def pending(self) -> Counter[TrackerKey]:
+        """Slots by tracker whose execution is alive."""
+        alive = (run for runs in self.runs.values() for run in runs if run.status not in TERMINAL)
+        return Counter(_key(run.node, run.scheduled_for) for run in alive)
+
+    # For whoever explains
+
+    def slots(self) -> list[tuple[int, datetime]]:
+        """Every slot that was decided, as (node id, moment), in order."""
+        return sorted({*(k for k, v in self.runs.items() if v), *(k for k, v in self.skipped.items() if v),
+                       *self.withdrawn})  # fmt: skip
+
+    def facts(self, node_id: int, slot: datetime) -> SlotFacts | None:
+        """What is known of one slot. None: there was no such slot."""
+        name = (node_id, slot)
+        if runs := self.runs.get(name):
+            run = runs[0]
+            until = run.first_start or run.finished_at
+            holds = self._holds(run.node, slot, until, run.execution_id)
+            status = run.status
+            cause = quota.cause_of_end(status, run.error_kind, run.skip_reason) if status in TERMINAL else None
+            return SlotFacts(run.node, slot, run, None, holds, status, cause)
+        if skips := self.skipped.get(name):
+            skip = skips[0]
+            holds = self._holds(skip.node, slot, skip.decided_at, 0)
+            return SlotFacts(skip.node, slot, None, skip, holds, skip.reason, quota.cause_of_skip(skip.reason))
+        if name in self.withdrawn:
+            node = next(segment.node for segment in self.segments if segment.node.node_id == node_id)
+            return SlotFacts(node, slot, None, None, (), WITHDRAWN, LossCause.DISABLED)
+        return None
+
+    def _holds(self, node: Node, slot: datetime, until: datetime | None, own: int) -> tuple[Hold, ...]:
+        past = [hold for hold in self.holds[node.olt.olt_id]
+                if hold.execution_id != own and hold.until is not None and hold.until > slot
+                and (until is None or hold.since < until)]  # fmt: skip
+        run = node.olt.running
+        if run is not None and run.execution_id != own and run.started_at and (until is None or run.started_at < until):
+            past.append(Hold(run.execution_id, run.node.node_id, run.node.key, run.started_at, None))
+        return tuple(past)
+
+
+def _key(node: Node, slot: datetime) -> TrackerKey:
+    return TrackerKey(node.olt.olt_id, node.task_type, quota.hour_of(slot))
+
+
+def _grid(first: datetime, interval: int, end: datetime) -> Iterator[datetime]:
+    count = 0 if end < first else int((end - first).total_seconds() // interval) + 1
+    return (first + timedelta(seconds=k * interval) for k in range(count))
+
+

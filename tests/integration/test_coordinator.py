@@ -1,0 +1,376 @@
+"""The coordinator on both databases: each change is seen and acted on once; hours are opened, judged and closed."""
+
+from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
+from datetime import datetime, timedelta
+from threading import Barrier
+
+import pytest
+from flask import Flask
+from sqlalchemy import func, select, text, update
+from sqlalchemy.orm import Session
+
+from portal.domain import quota
+from portal.domain.statuses import (
+    AlertKind,
+    ErrorKind,
+    EventType,
+    ExecutionStatus,
+    NodeKind,
+    QuotaStatus,
+    Severity,
+    SkipReason,
+)
+from portal.extensions import db, transaction
+from portal.models import (
+    Channel,
+    CoordinatorHour,
+    CoordinatorLog,
+    CoordinatorState,
+    Execution,
+    Notification,
+    Olt,
+    QuotaTracker,
+    QuotaViolation,
+    WorkflowNode,
+)
+from portal.services.coordinating import closing
+from portal.services.coordinating.audit import audit
+from portal.services.network import olts, workflows
+from scheduler.coordinator import loop, observe, reconcile
+from tests.integration.test_quotas import at, counts, pending_ones, run, tracker
+from tests.support.builders import ACTOR, make_node, make_olt
+from tests.support.ticking import tick
+
+SECOND, MINUTE, HOUR = timedelta(seconds=1), timedelta(minutes=1), timedelta(hours=1)
+
+
+@pytest.fixture
+def olt(session: Session, now: datetime) -> Olt:
+    """Discovery each 15 minutes from 10:05, GET each five from 10:01; the coordinator has seen both."""
+    made = make_olt()
+    at(make_node(made, "discovery", kind=NodeKind.DISCOVERY), now + 5 * MINUTE, 900)
+    at(make_node(made, "rx", kind=NodeKind.GET), now + MINUTE, 300)
+    loop.run(now)
+    return made
+
+
+def node(session: Session, key: str) -> WorkflowNode:
+    session.rollback()
+    return session.scalars(select(WorkflowNode).where(WorkflowNode.key == key)).one()
+
+
+def logged(session: Session, *events: EventType) -> list[CoordinatorLog]:
+    session.rollback()
+    query = select(CoordinatorLog).order_by(CoordinatorLog.id)
+    return list(session.scalars(query.where(CoordinatorLog.event_type.in_(events)) if events else query))
+
+
+def words(session: Session) -> Counter[str]:
+    return Counter(row.event_type.value for row in logged(session))
+
+
+def test_the_first_pass_opens_the_promises_of_the_hour(session: Session, olt: Olt, now: datetime) -> None:
+    assert counts(session, now, "discovery") == (4, 0, 0, 0, 4)
+    assert counts(session, now, "get_rx") == (12, 0, 0, 0, 12)
+    assert words(session) == {"TASK_ADDED": 2, "PLAN_ADJUSTED": 1}
+
+
+def test_a_pass_over_what_did_not_change_does_nothing(session: Session, olt: Olt, now: datetime) -> None:
+    before = words(session)
+    assert observe.differing(session, quota.hour_at(now)) == []
+    assert loop.run(now + 5 * SECOND) == 0
+    assert words(session) == before
+
+
+def test_what_is_volatile_is_no_change(session: Session, olt: Olt, now: datetime) -> None:
+    tick(now + 5 * MINUTE)
+    run(pending_ones(session)[0], now + 5 * MINUTE, 1)
+    session.execute(update(Olt).values(consecutive_failures=2))
+    session.commit()
+    assert loop.run(now + 6 * MINUTE) == 0
+
+
+def test_the_next_hour_is_opened_when_it_begins_and_once(session: Session, olt: Olt, now: datetime) -> None:
+    at(node(session, "discovery"), now + HOUR + 5 * MINUTE, 900)
+    at(node(session, "rx"), now + HOUR + MINUTE, 300)
+    loop.run(now + HOUR)
+    loop.run(now + HOUR + 5 * SECOND)
+    assert counts(session, now + HOUR, "get_rx") == (12, 0, 0, 0, 12)
+    assert words(session)["PLAN_ADJUSTED"] == 1
+    session.rollback()
+    assert session.scalar(select(func.count()).select_from(QuotaTracker)) == 4
+
+
+# Scenario 1 of document 1: a task is disabled
+
+
+def test_disabling_a_task_ends_what_waits_adjusts_the_promise_logs_it_and_makes_a_new_plan(
+    session: Session, olt: Olt, now: datetime
+) -> None:
+    tick(now + MINUTE)
+    workflows.set_node_enabled(node(session, "rx").id, False, ACTOR, now + 2 * MINUTE)
+    assert loop.run(now + 5 * MINUTE) == 1
+    session.rollback()
+    execution = session.scalars(select(Execution)).one()
+    assert (execution.status, execution.skip_reason) == (ExecutionStatus.INTERRUPTED, SkipReason.NODE_DISABLED)
+    assert counts(session, now, "get_rx") == (1, 0, 0, 1, 0)
+    adjusted = logged(session, EventType.QUOTA_ADJUSTED)
+    assert [(row.details["before"], row.details["after"]) for row in adjusted] == [(12, 1)]
+    removed = logged(session, EventType.TASK_REMOVED)
+    assert [(row.level, row.details["key"]) for row in removed] == [("WARNING", "rx")]
+    assert words(session)["PLAN_ADJUSTED"] == 2
+
+
+def test_a_task_that_was_switched_off_behind_the_services_back_is_stopped_all_the_same(
+    session: Session, olt: Olt, now: datetime
+) -> None:
+    tick(now + MINUTE)
+    session.execute(update(WorkflowNode).where(WorkflowNode.key == "rx").values(enabled=False, next_run_at=None))
+    session.commit()
+    loop.run(now + 2 * MINUTE)
+    assert pending_ones(session) == []
+    assert counts(session, now, "get_rx") == (1, 0, 0, 1, 0)
+
+
+# Scenario 3: an OLT is disabled
+
+
+def test_disabling_an_olt_aborts_everything_and_marks_its_promises_interrupted(
+    session: Session, olt: Olt, now: datetime
+) -> None:
+    tick(now + 5 * MINUTE)
+    olts.set_enabled(olt.id, False, ACTOR, now + 6 * MINUTE)
+    assert loop.run(now + 6 * MINUTE) == 1
+    assert pending_ones(session) == []
+    statuses = {row.status for row in session.scalars(select(QuotaTracker))}
+    assert statuses == {QuotaStatus.INTERRUPTED}
+    assert counts(session, now, "get_rx")[4] == 0
+    assert words(session)["OLT_DISABLED"] == 1 and words(session)["TASK_REMOVED"] == 0
+    closing.close_due(now + HOUR + MINUTE)
+    assert session.scalars(select(QuotaViolation)).all() == []
+
+
+def test_an_olt_that_is_enabled_again_goes_on_with_its_promises(session: Session, olt: Olt, now: datetime) -> None:
+    olts.set_enabled(olt.id, False, ACTOR, now + 6 * MINUTE)
+    loop.run(now + 6 * MINUTE)
+    olts.set_enabled(olt.id, True, ACTOR, now + 20 * MINUTE)
+    loop.run(now + 20 * MINUTE)
+    assert tracker(session, now, "get_rx").status is QuotaStatus.IN_PROGRESS
+    assert counts(session, now, "get_rx") == (8, 0, 0, 0, 8)  # 10:25 … 11:00
+    assert words(session)["OLT_ENABLED"] == 1
+
+
+# Exactly once
+
+
+def test_three_coordinators_at_once_act_on_each_change_once(
+    app: Flask, session: Session, olt: Olt, now: datetime
+) -> None:
+    workflows.set_node_enabled(node(session, "rx").id, False, ACTOR, now + MINUTE)
+    workflows.update_node(node(session, "discovery").id, {"interval": "10m"}, ACTOR, now + MINUTE)
+    before = words(session)
+    session.rollback()
+    start = Barrier(3)
+
+    def work() -> int:
+        with app.app_context():
+            try:
+                start.wait()
+                return loop.run(now + 2 * MINUTE)
+            finally:
+                db.session.remove()
+
+    with ThreadPoolExecutor(3) as pool:
+        found = [one.result() for one in [pool.submit(work) for _ in range(3)]]
+    assert sum(found) == 2
+    assert words(session) - before == {
+        "TASK_REMOVED": 1, "TASK_INTERVAL_CHANGED": 1, "PLAN_ADJUSTED": 1, "QUOTA_ADJUSTED": 2,
+    }  # fmt: skip
+
+
+def test_a_change_that_came_while_no_coordinator_ran_is_found_by_the_next(
+    session: Session, olt: Olt, now: datetime
+) -> None:
+    workflows.set_node_enabled(node(session, "rx").id, False, ACTOR, now + MINUTE)
+    assert loop.run(now + 3 * HOUR) == 1
+
+
+def test_a_pass_that_fails_leaves_the_change_to_the_next(
+    session: Session, olt: Olt, now: datetime, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    workflows.set_node_enabled(node(session, "rx").id, False, ACTOR, now + MINUTE)
+
+    def broken(*_: object) -> None:
+        raise RuntimeError("power cut")
+
+    with monkeypatch.context() as broke, pytest.raises(RuntimeError):
+        broke.setattr(reconcile, "_remember", broken)
+        loop.run(now + 2 * MINUTE)
+    assert counts(session, now, "get_rx")[0] == 12 and words(session)["TASK_REMOVED"] == 0
+    assert loop.run(now + 2 * MINUTE) == 1
+    assert words(session)["TASK_REMOVED"] == 1
+
+
+def test_a_snapshot_of_an_older_form_is_no_change(session: Session, olt: Olt, now: datetime) -> None:
+    session.execute(update(CoordinatorState).values(version=99, digest="x", snapshot="?"))
+    session.commit()
+    assert loop.run(now + MINUTE) == 0
+    assert observe.differing(session, quota.hour_at(now)) == []
+
+
+def test_an_olt_that_was_deleted_is_out_of_service(session: Session, olt: Olt, now: datetime) -> None:
+    olts.delete(olt.id, "gone", ACTOR, now + MINUTE)
+    assert loop.run(now + MINUTE) == 1
+    assert words(session)["OLT_DISABLED"] == 1
+
+
+# The close of the hour
+
+
+def finish(session: Session, now: datetime, fates: list[ErrorKind | None]) -> None:
+    """The slots of the discovery, one after the other, with these fates; after each the clock ticks."""
+    for number, fate in enumerate(fates):
+        slot = now + 5 * MINUTE + number * 15 * MINUTE
+        tick(slot)
+        mine = [one for one in pending_ones(session) if one.task_type == "discovery"]
+        run(mine[0], slot, number + 1, fate)
+
+
+@pytest.fixture
+def alone(session: Session, now: datetime) -> WorkflowNode:
+    """A discovery each 15 minutes without retries, from 10:05."""
+    made = make_node(make_olt(), "discovery", kind=NodeKind.DISCOVERY, max_retries=0)
+    at(made, now + 5 * MINUTE, 900)
+    loop.run(now)
+    closing.close_due(now)
+    return made
+
+
+def test_two_of_four_is_a_violation_of_high_severity_with_a_report_that_adds_up(
+    session: Session, alone: WorkflowNode, now: datetime
+) -> None:
+    finish(session, now, [None, ErrorKind.TIMEOUT, ErrorKind.DEVICE, None])
+    closing.close_due(now + HOUR + 10 * SECOND)
+    session.rollback()
+    violation = session.scalars(select(QuotaViolation)).one()
+    assert (violation.severity, violation.task_type) == (Severity.HIGH, "discovery")
+    report = violation.report
+    assert (report["completed"], report["required"]) == (2, 4)
+    assert report["lost"] == {"device": 1, "timeout": 1}
+    assert sum(report["lost"].values()) == report["required"] - report["completed"]
+    assert tracker(session, now).status is QuotaStatus.QUOTA_NOT_MET
+    rows = logged(session, EventType.QUOTA_VIOLATION)
+    assert [(row.level, row.details["severity"]) for row in rows] == [("ERROR", "HIGH")]
+
+
+def test_an_hour_that_was_kept_is_completed(session: Session, alone: WorkflowNode, now: datetime) -> None:
+    finish(session, now, [None] * 4)
+    closing.close_due(now + HOUR + 10 * SECOND)
+    assert tracker(session, now).status is QuotaStatus.COMPLETED
+    assert session.scalars(select(QuotaViolation)).all() == []
+    assert session.get_one(CoordinatorHour, now).closed_at is not None
+
+
+def test_an_hour_is_judged_when_its_last_slot_has_ended_or_a_quarter_of_an_hour_later(
+    session: Session, alone: WorkflowNode, now: datetime
+) -> None:
+    at(alone, now + HOUR, 900)
+    loop.run(now + MINUTE)
+    with_slot = tracker(session, now)
+    assert with_slot.quota_required == 4 or with_slot.quota_pending  # opened with the clock as it was
+    tick(now + HOUR)
+    closing.close_due(now + HOUR + MINUTE)
+    assert tracker(session, now).status is QuotaStatus.IN_PROGRESS
+    closing.close_due(now + HOUR + 16 * MINUTE)
+    violation = session.scalars(select(QuotaViolation)).one()
+    assert violation.report["lost"] == {"pending": 1}
+
+
+def test_what_ends_after_its_hour_was_judged_is_counted_and_changes_the_verdict(
+    session: Session, alone: WorkflowNode, now: datetime
+) -> None:
+    at(alone, now + HOUR, 1800)
+    tick(now + HOUR)
+    closing.close_due(now + HOUR + 20 * MINUTE)
+    assert tracker(session, now).status is QuotaStatus.FAILED
+    run(pending_ones(session)[0], now + HOUR + 21 * MINUTE, 1)
+    loop.run(now + HOUR + 21 * MINUTE)
+    assert counts(session, now) == (1, 1, 0, 0, 0)
+    assert tracker(session, now).status is QuotaStatus.COMPLETED
+    assert audit(now + HOUR + 22 * MINUTE, 2).differences == ()
+
+
+def test_closing_twice_or_by_several_at_once_makes_one_violation(
+    app: Flask, session: Session, alone: WorkflowNode, now: datetime
+) -> None:
+    finish(session, now, [ErrorKind.DEVICE] * 4)
+    session.rollback()
+    start = Barrier(3)
+
+    def work() -> None:
+        with app.app_context():
+            try:
+                start.wait()
+                closing.close_due(now + HOUR + MINUTE)
+            finally:
+                db.session.remove()
+
+    with ThreadPoolExecutor(3) as pool:
+        for one in [pool.submit(work) for _ in range(3)]:
+            one.result()
+    closing.close_due(now + HOUR + 2 * MINUTE)
+    assert [row.severity for row in session.scalars(select(QuotaViolation))] == [Severity.CRITICAL]
+    assert len(logged(session, EventType.QUOTA_VIOLATION)) == 1
+
+
+def test_hours_that_were_missed_while_nothing_ran_are_closed_with_their_slots_lost_to_the_restart(
+    session: Session, alone: WorkflowNode, now: datetime
+) -> None:
+    back = now + 3 * HOUR + 30 * MINUTE
+    tick(back)
+    loop.run(back)
+    closing.close_due(back)
+    session.rollback()
+    found = {row.period_start: row.report["lost"] for row in session.scalars(select(QuotaViolation))}
+    assert found == {now + n * HOUR: {"restart": 4} for n in range(3)}
+    hours = session.scalars(select(CoordinatorHour.hour).where(CoordinatorHour.closed_at.is_not(None))).all()
+    assert set(hours) >= {now + HOUR, now + 2 * HOUR}
+    assert audit(back, 4).differences == ()
+
+
+def test_a_day_has_twenty_four_trackers_and_none_twice(session: Session, alone: WorkflowNode, now: datetime) -> None:
+    for hour in range(24):
+        for minute in (0, 20, 50):
+            moment = now + hour * HOUR + minute * MINUTE
+            tick(moment)
+            loop.run(moment)
+    rows = session.scalars(select(QuotaTracker).order_by(QuotaTracker.period_start)).all()
+    assert [row.period_start for row in rows] == [now + hour * HOUR for hour in range(24)]
+
+
+def test_the_observation_says_which_tasks_are_on_as_the_clock_does(session: Session, olt: Olt, now: datetime) -> None:
+    for statement in (
+        "UPDATE workflows SET enabled = false", "UPDATE workflows SET enabled = true",
+        "UPDATE workflow_nodes SET enabled = false WHERE key = 'rx'",
+    ):  # fmt: skip
+        session.execute(text(statement))
+        session.commit()
+        seen = observe.decide.parse(observe.texts(session)[olt.id])
+        for one in session.scalars(select(WorkflowNode)):
+            assert seen.tasks[one.id].on is (one.enabled and one.workflow.enabled)
+        session.rollback()
+
+
+def test_a_violation_is_an_alert_for_the_channels_that_want_it(
+    session: Session, alone: WorkflowNode, now: datetime
+) -> None:
+    with transaction() as writing:
+        writing.add(Channel(name="noc", kind="json", alert_kinds=[AlertKind.QUOTA_VIOLATION]))
+    finish(session, now, [None, ErrorKind.TIMEOUT, ErrorKind.DEVICE, None])
+    closing.close_due(now + HOUR + 10 * SECOND)
+    session.rollback()
+    alert = session.scalars(select(Notification)).one()
+    assert (alert.alert_kind, alert.severity) == (AlertKind.QUOTA_VIOLATION, Severity.HIGH)
+    assert alert.subject.startswith("OLT-LIMA: discovery completed 2 of 4") and "1" in alert.body
+    assert alert.violation_id == session.scalars(select(QuotaViolation.id)).one()

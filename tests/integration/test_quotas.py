@@ -1,0 +1,329 @@
+"""Promises on both databases: each slot of each node is counted once, whatever happens to it."""
+
+from collections.abc import Iterator
+from datetime import datetime, timedelta
+from random import Random
+from threading import Barrier, Thread
+
+import pytest
+from flask import Flask
+from sqlalchemy import select, update
+from sqlalchemy.exc import IntegrityError
+from sqlalchemy.orm import Session
+
+from portal.domain import quota
+from portal.domain.composite import CompositeResult, StepResult
+from portal.domain.statuses import ErrorKind, ExecutionStatus, LossCause, NodeKind, StepStatus
+from portal.extensions import db, transaction
+from portal.models import Execution, Olt, QuotaLoss, QuotaTracker, WorkflowNode
+from portal.services.accounting import quotas
+from portal.services.coordinating import trackers
+from portal.services.coordinating.audit import audit
+from portal.services.dispatch import executions, run_requests
+from portal.services.network import olts, workflows
+from tests.support.builders import ACTOR, make_node, make_olt
+from tests.support.ticking import tick
+
+SECOND = timedelta(seconds=1)
+MINUTE = timedelta(minutes=1)
+HOUR = timedelta(hours=1)
+
+
+def at(node: WorkflowNode, moment: datetime, interval: int) -> None:
+    """The node's clock stands at `moment`, as if it had run at that pace before."""
+    change = update(WorkflowNode).where(WorkflowNode.id == node.id)
+    db.session.execute(change.values(next_run_at=moment, anchor_at=moment, interval_seconds=interval))
+    db.session.commit()
+
+
+def refresh(now: datetime) -> list[trackers.Adjusted]:
+    with transaction() as session:
+        return trackers.refresh(session, [quota.hour_at(now) - HOUR, quota.hour_at(now)], now)
+
+
+def tracker(session: Session, hour: datetime, task_type: str = "discovery") -> QuotaTracker:
+    session.rollback()
+    query = select(QuotaTracker).where(QuotaTracker.period_start == hour, QuotaTracker.task_type == task_type)
+    return session.scalars(query).one()
+
+
+def counts(session: Session, hour: datetime, task_type: str = "discovery") -> tuple[int, ...]:
+    """(required, completed, failed, skipped, pending)."""
+    row = tracker(session, hour, task_type)
+    return row.quota_required, row.quota_completed, row.quota_failed, row.quota_skipped, row.quota_pending
+
+
+def lost(session: Session) -> dict[str, int]:
+    session.rollback()
+    return {row.cause.value: row.failed + row.skipped for row in session.scalars(select(QuotaLoss))}
+
+
+def run(execution: Execution, now: datetime, token: int, kind: ErrorKind | None = None) -> None:
+    """One try that takes two seconds; `kind`: how it fails."""
+    work = executions.start(execution.id, token, "poller-1", now, now + MINUTE)
+    assert work is not None
+    status = StepStatus.SUCCESS if kind is None else StepStatus.FAILED
+    step = StepResult(node_id=work.steps[0].node_id, status=status, started_at=now, finished_at=now + 2 * SECOND,
+                      pdus=2, timeouts=2 if kind is ErrorKind.TIMEOUT else 0, error_kind=kind)  # fmt: skip
+    executions.finish(execution.id, token, CompositeResult((step,)), now + 2 * SECOND)
+
+
+def pending_ones(session: Session) -> list[Execution]:
+    session.rollback()
+    return list(session.scalars(select(Execution).where(Execution.status == ExecutionStatus.PENDING)))
+
+
+@pytest.fixture
+def node(session: Session, now: datetime) -> WorkflowNode:
+    """A discovery each five minutes, its next slot at 10:05."""
+    made = make_node(make_olt(), "discovery", kind=NodeKind.DISCOVERY)
+    at(made, now + 5 * MINUTE, 300)
+    return made
+
+
+def test_a_node_enabled_at_ten_to_the_hour_promises_two_runs_and_then_twelve(
+    session: Session, node: WorkflowNode, now: datetime
+) -> None:
+    workflows.set_node_enabled(node.id, False, ACTOR, now)
+    workflows.set_node_enabled(node.id, True, ACTOR, now + 50 * MINUTE)
+    refresh(now + 50 * MINUTE)
+    assert counts(session, now) == (2, 0, 0, 0, 2)
+    with transaction() as writing:
+        trackers.refresh(writing, [now + HOUR], now + 50 * MINUTE)
+    assert counts(session, now + HOUR) == (12, 0, 0, 0, 12)
+
+
+def test_the_slot_of_the_full_hour_belongs_to_the_hour_that_ends_with_it(
+    session: Session, node: WorkflowNode, now: datetime
+) -> None:
+    at(node, now + HOUR, 3600)
+    refresh(now)
+    assert counts(session, now) == (1, 0, 0, 0, 1)
+    refresh(now + HOUR)
+    assert counts(session, now + HOUR) == (1, 0, 0, 0, 1)
+
+
+def test_a_slot_is_settled_in_the_transaction_that_ends_its_execution(
+    session: Session, node: WorkflowNode, now: datetime
+) -> None:
+    refresh(now)
+    tick(now + 5 * MINUTE)
+    assert counts(session, now) == (12, 0, 0, 0, 12)
+    run(pending_ones(session)[0], now + 5 * MINUTE, 1)
+    assert counts(session, now) == (12, 1, 0, 0, 11)
+    kept = tracker(session, now)
+    assert (kept.total_duration_ms, kept.avg_duration_ms) == (2000, 2000)
+
+
+def test_a_transaction_that_is_rolled_back_settles_nothing(session: Session, node: WorkflowNode, now: datetime) -> None:
+    refresh(now)
+    key = quota.TrackerKey(node.workflow.olt_id, "discovery", now)
+    with pytest.raises(RuntimeError), transaction() as writing:
+        quotas.settle(writing, [quota.Settlement(key, ExecutionStatus.SUCCESS, None)], now)
+        raise RuntimeError
+    with transaction():
+        pass
+    assert counts(session, now) == (12, 0, 0, 0, 12)
+
+
+def test_a_failure_counts_once_however_often_it_is_tried(session: Session, node: WorkflowNode, now: datetime) -> None:
+    refresh(now)
+    tick(now + 5 * MINUTE)
+    execution = pending_ones(session)[0]
+    for number in range(3):
+        run(execution, now + 5 * MINUTE + number * 10 * SECOND, number + 1, ErrorKind.DEVICE)
+    db.session.rollback()
+    assert db.session.get_one(Execution, execution.id).status is ExecutionStatus.PENDING or lost(session)
+    tick(now + 10 * MINUTE)
+    assert counts(session, now)[1:4] == (0, 1, 0)
+    assert lost(session) == {"device": 1}
+
+
+def test_slots_that_passed_while_nothing_ticked_are_lost_to_the_restart_in_the_hours_they_belong_to(
+    session: Session, node: WorkflowNode, now: datetime
+) -> None:
+    refresh(now)
+    tick(now + 2 * HOUR + 3 * MINUTE)  # 10:05 … 11:55 are lost, 12:00 is late by less than half its interval?
+    refresh(now + 2 * HOUR + 3 * MINUTE)
+    assert counts(session, now) == (12, 0, 0, 12, 0)
+    required, completed, failed, skipped, left = counts(session, now + HOUR)
+    assert (required, completed, failed) == (12, 0, 0) and skipped + left == 12
+    assert audit(now + 2 * HOUR + 3 * MINUTE, 3).differences == ()
+
+
+def test_what_a_person_asks_for_is_nobodys_promise(session: Session, node: WorkflowNode, now: datetime) -> None:
+    refresh(now)
+    run_requests.run_now(node.id, ACTOR, now + MINUTE)
+    run(pending_ones(session)[0], now + MINUTE, 1)
+    assert counts(session, now) == (12, 0, 0, 0, 12)
+    assert audit(now + MINUTE, 1).differences == ()
+
+
+def test_disabling_a_node_takes_its_slots_to_come_out_of_the_promise(
+    session: Session, node: WorkflowNode, now: datetime
+) -> None:
+    refresh(now)
+    tick(now + 5 * MINUTE)
+    workflows.set_node_enabled(node.id, False, ACTOR, now + 6 * MINUTE)
+    changed = refresh(now + 6 * MINUTE)
+    assert [(one.before, one.after) for one in changed] == [(12, 1)]
+    assert counts(session, now) == (1, 0, 0, 1, 0)
+    assert lost(session) == {"disabled": 1}
+
+
+def test_a_new_interval_keeps_what_was_settled_and_promises_at_the_new_pace(
+    session: Session, node: WorkflowNode, now: datetime
+) -> None:
+    refresh(now)
+    tick(now + 5 * MINUTE)
+    run(pending_ones(session)[0], now + 5 * MINUTE, 1)
+    workflows.update_node(node.id, {"interval": "10m"}, ACTOR, now + 6 * MINUTE)  # next 10:10, then each ten minutes
+    refresh(now + 6 * MINUTE)
+    assert counts(session, now) == (7, 1, 0, 0, 6)
+    paces = [(one["interval"], one["slots"]) for one in tracker(session, now).basis]
+    assert paces == [(300, 12), (600, 6)]
+
+
+def test_refreshing_again_changes_nothing(session: Session, node: WorkflowNode, now: datetime) -> None:
+    assert len(refresh(now)) == 1
+    assert refresh(now) == []
+
+
+def test_the_database_refuses_a_tracker_that_does_not_add_up(
+    session: Session, node: WorkflowNode, now: datetime
+) -> None:
+    refresh(now)
+    with pytest.raises(IntegrityError), transaction() as writing:
+        writing.execute(update(QuotaTracker).values(quota_completed=5))
+
+
+def test_the_audit_finds_a_number_that_does_not_stand_for_its_executions(
+    session: Session, node: WorkflowNode, now: datetime
+) -> None:
+    refresh(now)
+    tick(now + 5 * MINUTE)
+    run(pending_ones(session)[0], now + 5 * MINUTE, 1)
+    with transaction() as writing:
+        writing.execute(update(QuotaTracker).values(quota_completed=2, quota_pending=10))
+    found = audit(now + 6 * MINUTE, 1).differences
+    assert {(one.what, one.stored, one.counted) for one in found} == {("completed", 2, 1), ("pending", 10, 11)}
+
+
+def test_an_execution_that_ends_while_the_promise_is_recounted_is_counted_once(
+    app: Flask, session: Session, node: WorkflowNode, now: datetime
+) -> None:
+    refresh(now)
+    tick(now + 5 * MINUTE)
+    ident = pending_ones(session)[0].id
+    session.rollback()
+    start = Barrier(2)
+
+    def finish() -> None:
+        with app.app_context():
+            try:
+                start.wait()
+                run(db.session.get_one(Execution, ident), now + 5 * MINUTE, 1)
+            finally:
+                db.session.remove()
+
+    thread = Thread(target=finish)
+    thread.start()
+    start.wait()
+    for _ in range(20):
+        refresh(now + 6 * MINUTE)
+    thread.join()
+    assert counts(session, now) == (12, 1, 0, 0, 11)
+    assert audit(now + 6 * MINUTE, 1).differences == ()
+
+
+# Random histories
+
+
+class _History:
+    """Two OLTs with three nodes each, through two hours of ticks, runs, failures, edits and stops."""
+
+    def __init__(self, session: Session, seed: int, now: datetime) -> None:
+        self.session, self.chance, self.now = session, Random(seed), now
+        self.token = 0
+        for olt in (make_olt(), make_olt(name="OLT-CUSCO", address="127.0.0.2")):
+            for key, interval in (("discovery", 900), ("rx", 300), ("names", 420)):
+                kind = NodeKind.DISCOVERY if key == "discovery" else NodeKind.GET
+                at(make_node(olt, key, kind=kind), now + self.chance.randint(1, 300) * SECOND, interval)
+
+    def go(self, minutes: int) -> None:
+        for _ in range(minutes * 2):
+            self.now += 30 * SECOND
+            if self.chance.random() < 0.93:
+                tick(self.now)
+            self._poll()
+            if self.chance.random() < 0.15:
+                self._meddle()
+            if self.chance.random() < 0.2:
+                refresh(self.now)
+
+    def _poll(self) -> None:
+        for execution in pending_ones(self.session):
+            if self.chance.random() < 0.4 or (execution.not_before and execution.not_before > self.now):
+                continue
+            self.token += 1
+            fate = self.chance.random()
+            kind = None if fate < 0.7 else ErrorKind.TIMEOUT if fate < 0.85 else ErrorKind.DEVICE
+            if executions.start(execution.id, self.token, "p", self.now, self.now + MINUTE) is None:
+                continue
+            if self.chance.random() < 0.1:
+                executions.lost([(execution.id, self.token)], "killed", self.now + SECOND)
+                continue
+            step = StepResult(node_id=execution.node_id or 0, started_at=self.now, finished_at=self.now + SECOND,
+                              status=StepStatus.FAILED if kind else StepStatus.SUCCESS, pdus=1,
+                              timeouts=int(kind is ErrorKind.TIMEOUT), error_kind=kind)  # fmt: skip
+            executions.finish(execution.id, self.token, CompositeResult((step,)), self.now + SECOND)
+
+    def _meddle(self) -> None:
+        nodes = list(self.session.scalars(select(WorkflowNode)))
+        olt_ids = list(self.session.scalars(select(Olt.id)))
+        node, olt_id = self.chance.choice(nodes), self.chance.choice(olt_ids)
+        enabled = node.enabled
+        self.session.rollback()
+        deeds = (
+            lambda: workflows.set_node_enabled(node.id, not enabled, ACTOR, self.now),
+            lambda: workflows.update_node(node.id, {"interval": f"{self.chance.choice((5, 7, 10, 15))}m",
+                                                    "override_reason": "test"}, ACTOR, self.now),
+            lambda: olts.set_enabled(olt_id, self.chance.random() < 0.7, ACTOR, self.now),
+            lambda: olts.pause([olt_id], "works", self.now + 4 * MINUTE, ACTOR, self.now),
+            lambda: olts.resume([olt_id], ACTOR, self.now),
+            lambda: workflows.delete_node(node.id, ACTOR, self.now) if len(nodes) > 4 else None,
+            self._cancel,
+        )  # fmt: skip
+        self.chance.choice(deeds)()
+
+    def _cancel(self) -> None:
+        waiting = pending_ones(self.session)
+        self.session.rollback()
+        if waiting:
+            run_requests.cancel(waiting[0].id, ACTOR, self.now)
+
+
+@pytest.fixture(params=range(4))
+def history(request: pytest.FixtureRequest, session: Session, now: datetime) -> Iterator[_History]:
+    made = _History(session, request.param, now)
+    refresh(now)
+    yield made
+
+
+def test_every_tracker_stands_for_its_executions_after_any_history(history: _History) -> None:
+    history.go(130)
+    with transaction() as session:
+        hours = [quota.hour_at(history.now) - back * HOUR for back in (2, 1, 0)]
+        trackers.refresh(session, hours, history.now)
+    audited = audit(history.now, 3)
+    assert audited.differences == () and audited.trackers >= 6
+    for row in history.session.scalars(select(QuotaTracker)):
+        same = (QuotaLoss.olt_id == row.olt_id, QuotaLoss.task_type == row.task_type,
+                QuotaLoss.period_start == row.period_start)  # fmt: skip
+        losses = history.session.scalars(select(QuotaLoss).where(*same)).all()
+        assert sum(one.failed for one in losses) == row.quota_failed
+        assert sum(one.skipped for one in losses) == row.quota_skipped
+
+
+def test_each_cause_has_its_word() -> None:
+    assert {quota.cause_of_skip(None)} | {LossCause.DEVICE} <= set(LossCause)

@@ -1,0 +1,139 @@
+"""The arithmetic of promises: which hour a slot belongs to, what becomes of it, how an hour is judged."""
+
+from datetime import UTC, datetime, timedelta
+from zoneinfo import ZoneInfo
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from portal.domain import quota
+from portal.domain.quota import Clock, Counts, Settlement, TrackerKey
+from portal.domain.statuses import (
+    ErrorKind,
+    ExecutionStatus,
+    LossCause,
+    NodeKind,
+    QuotaStatus,
+    Severity,
+    SkipReason,
+)
+
+TEN = datetime(2026, 11, 28, 10, 0, tzinfo=UTC)
+SECOND, MINUTE, HOUR = timedelta(seconds=1), timedelta(minutes=1), timedelta(hours=1)
+KEY = TrackerKey(1, "discovery", TEN)
+
+
+@pytest.mark.parametrize(
+    ("slot", "hour"),
+    [(TEN, TEN - HOUR), (TEN + SECOND, TEN), (TEN + 30 * MINUTE, TEN), (TEN + HOUR, TEN), (TEN + HOUR + SECOND, TEN + HOUR)],
+)  # fmt: skip
+def test_a_slot_belongs_to_the_hour_that_it_ends_or_lies_in(slot: datetime, hour: datetime) -> None:
+    assert quota.hour_of(slot) == hour
+
+
+def test_enabled_at_ten_to_eleven_each_five_minutes_promises_two_runs_and_then_twelve() -> None:
+    clock = Clock("discovery", TEN + 55 * MINUTE, 300)
+    assert [clock.slots(TEN), clock.slots(TEN + HOUR), clock.slots(TEN - HOUR)] == [2, 12, 0]
+
+
+def test_a_cron_line_promises_the_times_at_which_it_fires() -> None:
+    clock = Clock(
+        "get_rx", TEN + 30 * MINUTE, None, (TEN + 15 * MINUTE, TEN + 30 * MINUTE, TEN + HOUR, TEN + 90 * MINUTE)
+    )
+    assert clock.slots(TEN) == 2  # 10:15 has gone by
+
+
+@given(st.integers(1, 7200), st.integers(-7200, 7200), st.integers(1, 6))
+def test_the_slots_of_all_hours_are_the_slots_of_the_grid(interval: int, first: int, hours: int) -> None:
+    start = TEN + first * SECOND
+    counted = sum(quota.slots_in(start, interval, TEN + n * HOUR, TEN + (n + 1) * HOUR) for n in range(hours))
+    slots = (start + k * interval * SECOND for k in range(hours * 3600 + 7201))
+    expected = 0
+    for slot in slots:
+        if slot > TEN + hours * HOUR:
+            break
+        expected += slot > TEN
+    assert counted == expected
+
+
+@given(st.integers(1, 500), st.integers(1, 900), st.integers(0, 3599))
+def test_a_range_of_slots_falls_into_hours_without_loss(count: int, interval: int, offset: int) -> None:
+    first = TEN + offset * SECOND
+    last = first + (count - 1) * interval * SECOND
+    hours = quota.slots_by_hour(first, last, count)
+    assert sum(hours.values()) == count
+    for hour, slots in hours.items():
+        assert quota.slots_in(first, interval, hour, min(hour + HOUR, last)) == slots
+
+
+def test_a_range_of_a_cron_line_falls_into_hours_by_even_steps() -> None:
+    assert quota.slots_by_hour(TEN + MINUTE, TEN + MINUTE, 1) == {TEN: 1}
+
+
+@pytest.mark.parametrize(
+    ("status", "column"),
+    [
+        (ExecutionStatus.SUCCESS, "completed"), (ExecutionStatus.FAILED, "failed"),
+        (ExecutionStatus.INTERRUPTED, "skipped"), (None, "skipped"),
+    ],
+)  # fmt: skip
+def test_each_end_counts_in_one_column(status: ExecutionStatus | None, column: str) -> None:
+    counts = Settlement(KEY, status, None, slots=3).counts
+    assert getattr(counts, column) == 3 and counts.required == 3
+
+
+@pytest.mark.parametrize(
+    ("counts", "status", "severity"),
+    [
+        (Counts(4, 0, 0), QuotaStatus.COMPLETED, None),
+        (Counts(0, 0, 0), QuotaStatus.COMPLETED, None),
+        (Counts(8, 2, 0), QuotaStatus.PARTIAL, None),
+        (Counts(79, 21, 0), QuotaStatus.QUOTA_NOT_MET, Severity.LOW),
+        (Counts(70, 30, 0), QuotaStatus.QUOTA_NOT_MET, Severity.LOW),
+        (Counts(69, 31, 0), QuotaStatus.QUOTA_NOT_MET, Severity.MEDIUM),
+        (Counts(51, 49, 0), QuotaStatus.QUOTA_NOT_MET, Severity.MEDIUM),
+        (Counts(2, 2, 0), QuotaStatus.QUOTA_NOT_MET, Severity.HIGH),
+        (Counts(21, 0, 79), QuotaStatus.QUOTA_NOT_MET, Severity.HIGH),
+        (Counts(20, 0, 80), QuotaStatus.QUOTA_NOT_MET, Severity.CRITICAL),
+        (Counts(0, 0, 12), QuotaStatus.FAILED, Severity.CRITICAL),
+        (Counts(9, 0, 0, pending=3), QuotaStatus.QUOTA_NOT_MET, Severity.LOW),
+    ],
+)
+def test_an_hour_is_judged_by_the_share_that_was_completed(
+    counts: Counts, status: QuotaStatus, severity: Severity | None
+) -> None:
+    assert (quota.judge(counts), quota.severity(counts)) == (status, severity)
+
+
+def test_the_hour_of_an_olt_that_was_disabled_is_interrupted() -> None:
+    assert quota.judge(Counts(1, 0, 3), interrupted=True) is QuotaStatus.INTERRUPTED
+
+
+def test_a_promise_is_at_risk_when_the_hour_is_gone_further_than_the_completion_by_more_than_twenty_points() -> None:
+    half = Counts(completed=4, pending=6)
+    assert not quota.at_risk(half, TEN, TEN + 36 * MINUTE)
+    assert quota.at_risk(half, TEN, TEN + 37 * MINUTE)
+    assert not quota.at_risk(Counts(), TEN, TEN + 59 * MINUTE)
+
+
+def test_every_reason_and_error_has_a_cause_and_only_a_success_has_none() -> None:
+    assert quota.cause_of_end(ExecutionStatus.SUCCESS, None, None) is None
+    for kind in [*ErrorKind, None]:
+        assert quota.cause_of_end(ExecutionStatus.FAILED, kind, None) in LossCause
+    for reason in SkipReason:
+        assert quota.cause_of_end(ExecutionStatus.INTERRUPTED, ErrorKind.ABORTED, reason) is quota.cause_of_skip(reason)
+    assert quota.cause_of_skip(SkipReason.SCHEDULER_DOWN) is LossCause.RESTART
+    assert quota.cause_of_skip(None) is LossCause.UNKNOWN
+
+
+@pytest.mark.parametrize("day", [datetime(2026, 4, 4), datetime(2026, 9, 5), datetime(2026, 2, 28)])
+def test_a_day_has_twenty_four_hours_of_promises_whatever_the_clocks_on_the_wall_do(day: datetime) -> None:
+    start = day.replace(tzinfo=ZoneInfo("America/Santiago")).astimezone(UTC)
+    slots = [start + n * 5 * MINUTE for n in range(1, 289)]
+    assert len({quota.hour_of(slot) for slot in slots}) == 24
+
+
+def test_task_types_are_discovery_and_kind_with_key() -> None:
+    assert quota.task_type(NodeKind.DISCOVERY, "onus") == "discovery"
+    assert quota.task_type(NodeKind.GET, "descripcion") == "get_descripcion"
