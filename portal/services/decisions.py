@@ -9,6 +9,8 @@ from sqlalchemy.orm import Session
 from portal.domain.statuses import EventType, SkipReason
 from portal.models import CoordinatorLog, Execution
 
+LOG_DAYS = 7  # that decisions are kept
+
 
 def record(
     session: Session,

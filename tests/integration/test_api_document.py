@@ -17,6 +17,7 @@ from portal.api.operations import OPERATIONS, Operation
 from portal.domain.statuses import ExecutionStatus, PollerStatus
 from portal.extensions import limiter
 from portal.models import Execution, Poller, PollerStats, WorkflowNode
+from tests.support import seed_quotas
 from tests.support.api import Client, by_token, furnished, problems, waiting_fields
 from tests.support.web import written
 
@@ -36,6 +37,8 @@ def filled(app: Flask) -> Iterator[Flask]:
         session.add(Execution(**waiting_fields(node, now) | running))
         session.query(Poller).update({"status": PollerStatus.BUSY, "current_execution_id": 3, "busy_since": now})
         session.add(PollerStats(timestamp=now, busy_percentage=12.5, queue_size=1))
+        session.flush()
+        seed_quotas.fill_one(session, node, now)
     yield app
 
 
@@ -125,6 +128,12 @@ SUCCESS: dict[tuple[str, int], str] = {
     ("cancel_execution", 200): "/executions/2/cancel/",
     ("cancel_execution", 202): "/executions/3/cancel/",
     ("run_node", 202): "/pollers/nodes/1/run/",
+    ("list_plans", 200): "/plans/?olt=1",
+    ("show_feasibility", 200): "/feasibility/?olt=1",
+    ("list_quotas", 200): "/quotas/",
+    ("show_quota", 200): "/quotas/1/",
+    ("list_violations", 200): "/violations/",
+    ("show_violation", 200): "/violations/1/",
     ("openapi", 200): "/openapi.json",
 }
 GOOD = {name: path for (name, _status), path in SUCCESS.items()} | {"cancel_execution": "/executions/1/cancel/"}
@@ -155,7 +164,7 @@ def test_every_documented_error_is_answered_like_that(
         400: lambda one, path: client.call(one.method, path.partition("?")[0] + "?surprise=1"),
         401: lambda one, path: stranger.call(one.method, path),
         403: lambda one, path: viewer.call(one.method, path),
-        404: lambda one, path: client.call(one.method, path.replace("/1/", "/999999/")),
+        404: lambda one, path: client.call(one.method, path.replace("/1/", "/999999/").replace("olt=1", "olt=999999")),
         409: lambda one, path: conflict(filled, client, one, path),
         413: lambda one, path: client.call(one.method, path, data="x" * 70_000, content_type="application/json"),
         415: lambda one, path: client.call(one.method, path, data="x", content_type="text/plain"),
@@ -202,6 +211,8 @@ def faulty(
         "show_stats": "portal.queries.pulse.read", "list_executions": "portal.queries.api.executions",
         "show_execution": "portal.queries.executions.get",
         "cancel_execution": "portal.services.dispatch.run_requests.cancel",
+        "list_quotas": "portal.queries.quota_list.page", "show_quota": "portal.queries.quota_slots.get",
+        "list_violations": "portal.queries.violations.page", "show_violation": "portal.queries.violations.get",
         "run_node": "portal.services.dispatch.run_requests.run_now", "openapi": "portal.api.openapi.document",
     }  # fmt: skip
     with monkeypatch.context() as patch:

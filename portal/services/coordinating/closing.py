@@ -43,8 +43,8 @@ def close_due(now: datetime) -> int:
     """
     _note_hours(now)
     total = 0
-    while done := _close_chunk(now):
-        total += done
+    while (judged := _close_chunk(now)) is not None:
+        total += judged
     for hour in _hours_over(now):
         _finish_hour(hour, now)
     return total
@@ -55,7 +55,11 @@ def _ripe(now: datetime) -> ColumnElement[bool]:
     return over & ((QuotaTracker.quota_pending == 0) | (QuotaTracker.period_end <= now - GRACE))
 
 
-def _close_chunk(now: datetime) -> int:
+def _close_chunk(now: datetime) -> int | None:
+    """Judge some trackers of one hour; returns how many, None when there is none left.
+
+    What is ripe at first sight is judged, or turns out not to be: no chunk comes twice.
+    """
     session: Session = db.session()
     found = session.execute(
         select(QuotaTracker.olt_id, QuotaTracker.period_start).where(_ripe(now))
@@ -63,7 +67,7 @@ def _close_chunk(now: datetime) -> int:
     ).all()  # fmt: skip
     session.rollback()
     if not found:
-        return 0
+        return None
     hour = found[0].period_start
     olt_ids = {row.olt_id for row in found if row.period_start == hour}
     with transaction() as session:

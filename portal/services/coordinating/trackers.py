@@ -38,18 +38,20 @@ def refresh(
     Doing it again changes nothing. The trackers are locked before anything is counted: who ends an execution
     meanwhile waits and then takes its slot out of `quota_pending` itself.
     """
-    opened: set[TrackerKey] = set()
     _locked(session, hours, olt_ids)
     quotas.write_now(session, now)  # after the lock: all lock trackers in one order
+    opened: list[Adjusted] = []
     for _ in range(TRIES):
         kept = _locked(session, hours, olt_ids)
         wanted = pending(session, hours, now, olt_ids)
-        missing = wanted.keys() - kept.keys()
-        if not missing:
+        missing = {key: one for key, one in wanted.items() if key not in kept}
+        made = _open(session, missing, now)
+        opened += made
+        if len(made) == len(missing):
             break
-        _open(session, missing, now)
-        opened |= missing
-    return _adjust(session, kept, wanted, opened, now)
+        # Somebody made one meanwhile, and what it says was settled after we counted, or before: all over again.
+    made_now = {one.key for one in opened}
+    return [*opened, *(one for one in _adjust(session, kept, wanted, now) if one.key not in made_now)]
 
 
 def _locked(
@@ -67,37 +69,40 @@ def _locked(
     return {TrackerKey(row.olt_id, row.task_type, row.period_start): row for row in rows}
 
 
-def _open(session: Session, keys: Collection[TrackerKey], now: datetime) -> None:
-    """Trackers that promise nothing yet. One that somebody else made meanwhile is left alone."""
-    ordered = sorted(keys, key=lambda key: (key.olt_id, key.task_type, key.hour))
+def _open(session: Session, missing: Mapping[TrackerKey, Pending], now: datetime) -> list[Adjusted]:
+    """Trackers of which nothing is settled yet. One that somebody else made meanwhile is left alone, and missing here.
+
+    Whoever ends a slot that was counted here either made the tracker before us, or waits for it and takes its slot out.
+    """
+    zeros = ("quota_completed", "quota_failed", "quota_skipped", "total_duration_ms", "avg_duration_ms")
     rows = [
         {
             "olt_id": key.olt_id, "task_type": key.task_type, "period_start": key.hour,
-            "period_end": key.hour + quota.HOUR, "status": QuotaStatus.IN_PROGRESS, "basis": [],
-            "created_at": now, "updated_at": now,
-            **dict.fromkeys(("quota_required", "quota_completed", "quota_failed", "quota_skipped", "quota_pending",
-                             "total_duration_ms", "avg_duration_ms"), 0),
+            "period_end": key.hour + quota.HOUR, "status": QuotaStatus.IN_PROGRESS, "basis": missing[key].basis,
+            "created_at": now, "updated_at": now, "quota_required": missing[key].slots,
+            "quota_pending": missing[key].slots, **dict.fromkeys(zeros, 0),
         }
-        for key in ordered
+        for key in sorted(missing, key=lambda key: (key.olt_id, key.task_type, key.hour))
     ]  # fmt: skip
-    bulk.insert_new(session, _TRACKERS, rows, ("id",))
+    made = bulk.insert_new(session, _TRACKERS, rows, ("olt_id", "task_type", "period_start"))
+    keys = (TrackerKey(row.olt_id, row.task_type, row.period_start) for row in made)
+    return [Adjusted(key, 0, missing[key].slots, existed=False) for key in keys]
 
 
 def _adjust(
-    session: Session, kept: Mapping[TrackerKey, Row[Any]], wanted: Mapping[TrackerKey, Pending],
-    opened: Collection[TrackerKey], now: datetime,
+    session: Session, kept: Mapping[TrackerKey, Row[Any]], wanted: Mapping[TrackerKey, Pending], now: datetime
 ) -> list[Adjusted]:  # fmt: skip
     changed: list[Adjusted] = []
     counts: dict[int, int] = {}
     bases: dict[int, list[dict[str, Any]]] = {}
     for key, row in kept.items():
         one = wanted.get(key) or Pending()
-        if one.slots != row.quota_pending:
-            counts[row.id] = one.slots
-            after = row.quota_required - row.quota_pending + one.slots
-            changed.append(Adjusted(key, row.quota_required, after, key not in opened))
+        if one.slots == row.quota_pending:
+            continue
+        counts[row.id] = one.slots
+        changed.append(Adjusted(key, row.quota_required, row.quota_required - row.quota_pending + one.slots, True))
         basis = merged(row.basis, one.basis)
-        if row.id in counts and basis != row.basis:
+        if basis != row.basis:
             bases[row.id] = basis
     _write(session, counts, bases, now)
     return changed

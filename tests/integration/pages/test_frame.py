@@ -39,10 +39,14 @@ SAMPLES: dict[str, object] = {
     "poller_id": 1,
     "template_id": 1,
     "trial_id": 1,
+    "tracker_id": 1,
+    "violation_id": 1,
     "brand_id": 1,
     "oid_id": 1,
     "formula_id": 1,
     "map_id": 1,
+    "channel_id": 1,
+    "notification_id": 1,
 }
 
 # What S5 asks for: ways to say "another host" that browsers understand.

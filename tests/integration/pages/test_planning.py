@@ -1,0 +1,171 @@
+"""Pages of capacity: the card of an OLT, what an edit would do, phase advice in one click, and pollers needed."""
+
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from flask import Flask
+from sqlalchemy import select
+from sqlalchemy.orm import Session
+from werkzeug.test import TestResponse
+
+from portal.domain.statuses import ExecutionStatus
+from portal.extensions import db
+from portal.models import AuditLog, Execution, NodePace, WorkflowNode
+from tests.support import builders, seed
+from tests.support.pages import soup, text_of, title_of
+from tests.support.web import english, form_values, written
+
+WHAT_IF = "/capacity/olts/1/what-if"
+
+
+def pace(session: Session, node_id: int, seconds: int) -> None:
+    ms = seconds * 1000
+    session.add(NodePace(node_id=node_id, durations=[ms] * 25, p50_ms=ms, p95_ms=ms, updated_at=datetime.now(UTC)))
+
+
+@pytest.fixture
+def built(app: Flask) -> Iterator[Flask]:
+    """OLT-LIMA: a discovery (1) of 100 s and descriptions (2) of 60 s, both every five minutes."""
+    with app.app_context():
+        seed.add_users(datetime.now(UTC))
+        olt = builders.make_olt()
+        now = datetime.now(UTC)
+        builders.make_node(olt, interval="5m", now=now)
+        builders.make_node(olt, "descriptions", kind="get", oid="huawei.onu_description", interval="5m", now=now)
+    with written(app) as session:
+        pace(session, 1, 100)
+        pace(session, 2, 60)
+    yield app
+
+
+def said(answer: TestResponse, selector: str) -> str:
+    """Text of one part of the page, thin spaces as ordinary ones."""
+    part = soup(answer).select_one(selector)
+    return " ".join(part.get_text(" ").replace("\u202f", " ").split()) if part else ""
+
+
+def test_the_page_of_an_olt_says_how_its_work_fits(built: Flask) -> None:
+    card = said(english(built, "viewer").get("/olts/1"), "#fit_live")
+    assert "Fits busy 53 % of the hour" in card
+    assert "descriptions will wait 1 min 40 s" in card
+
+
+def test_the_card_of_an_olt_refreshes_alone(built: Flask) -> None:
+    answer = english(built).fragment("/olts/1", "fit_live")
+    assert answer.status_code == 200
+    assert "busy 53" in text_of(answer)
+    assert soup(answer).find("h1") is None
+
+
+def test_the_editor_tells_what_a_change_would_do_before_it_is_saved(built: Flask) -> None:
+    person = english(built)
+    form = form_values(person.get("/workflow-nodes/2/edit"))
+    answer = person.post(f"{WHAT_IF}?node=2", **(form | {"interval": "60s"}))
+    told = text_of(answer)
+    assert "Does not fit 53 % → 133 % of the hour" in told
+    assert "GET descriptions will not keep its promise" in told
+    assert "descriptions takes most: 100 % of the hour" in told
+    with built.app_context():
+        assert db.session.get_one(WorkflowNode, 2).interval_seconds == 300
+
+
+def test_the_editor_asks_for_it_as_the_form_changes(built: Flask) -> None:
+    part = soup(english(built).get("/workflow-nodes/2/edit")).select_one("form #what_if")
+    assert part is not None
+    assert part["hx-post"] == f"{WHAT_IF}?node=2"
+    assert "change from:closest form" in str(part["hx-trigger"])
+
+
+def test_a_new_node_is_a_guess_and_told_to_be_one(built: Flask) -> None:
+    person = english(built)
+    person.get("/olts/1/workflow/nodes/new")
+    told = text_of(person.post(WHAT_IF, kind="get", key="rx", interval="10m", enabled="y"))
+    assert "53 % → 63 % of the hour" in told
+    assert "rx has hardly run: 1 min a run is a guess" in told
+
+
+def test_a_node_added_to_a_chain_makes_its_master_longer(built: Flask) -> None:
+    person = english(built)
+    person.get("/olts/1/workflow/nodes/new?master=2")
+    assert "53 % → 73 % of the hour" in text_of(person.post(f"{WHAT_IF}?master=2", kind="get", enabled="y"))
+
+
+@pytest.mark.parametrize("fields", [
+    {"kind": "get"}, {"kind": "nonsense", "interval": "60s"}, {"kind": "get", "interval": "soon"},
+    {"kind": "get", "interval": "60s", "cron": "* * * * *"}, {"kind": "get", "priority": "high", "interval": "60s"}, {},
+])  # fmt: skip
+def test_a_form_that_is_not_complete_yet_is_no_error(built: Flask, fields: dict[str, str]) -> None:
+    person = english(built)
+    person.get("/olts/1/workflow/nodes/new")
+    answer = person.post(WHAT_IF, enabled="y", **fields)
+    assert answer.status_code == 200
+    assert "Say what is read and how often" in text_of(answer)
+
+
+def test_a_cron_line_that_cannot_be_read_breaks_nothing(built: Flask) -> None:
+    person = english(built)
+    person.get("/olts/1/workflow/nodes/new")
+    assert person.post(WHAT_IF, kind="get", key="x", cron="every day", enabled="y").status_code == 200
+
+
+def test_a_viewer_does_not_ask_what_if(built: Flask) -> None:
+    person = english(built, "viewer")
+    person.get("/olts/1")
+    assert person.post(WHAT_IF, kind="get").status_code == 403
+
+
+def test_the_busiest_olts_come_first_and_the_title_is_the_answer(built: Flask) -> None:
+    assert title_of(english(built, "viewer").get("/capacity/")) == "What is planned fits on every OLT"
+    with written(built) as session:
+        session.get_one(NodePace, 1).p95_ms = 250_000
+    answer = english(built, "viewer").get("/capacity/")
+    assert title_of(answer) == "1 OLT cannot keep its promises"
+    assert "discovery takes most: 83 % of the hour" in text_of(answer)
+
+
+def test_phase_advice_is_seen_first_and_applied_with_one_click(built: Flask) -> None:
+    person = english(built)
+    page = person.get("/capacity/phases")
+    assert "Clocks that would move 1" in text_of(page)
+    before = clocks(built)
+    answer = person.post("/capacity/phases")
+    assert answer.status_code == 303
+    later = person.get("/capacity/phases")
+    assert "1 clock was moved." in text_of(later)
+    assert "Nothing to move" in text_of(later)
+    moved = [after - was for after, was in zip(clocks(built), before, strict=True)]
+    assert sorted(moved)[0] == timedelta()
+    assert timedelta() < sorted(moved)[1] < timedelta(minutes=5)
+    with built.app_context():
+        row = db.session.scalars(select(AuditLog).where(AuditLog.action == "phases.apply")).one()
+        assert row.actor == "operator"
+
+
+def clocks(app: Flask) -> list[datetime]:
+    with app.app_context():
+        return [at for at in db.session.scalars(select(WorkflowNode.next_run_at).order_by(WorkflowNode.id)) if at]
+
+
+def test_a_viewer_sees_the_advice_and_cannot_apply_it(built: Flask) -> None:
+    person = english(built, "viewer")
+    page = person.get("/capacity/phases?olt=1")
+    assert title_of(page) == "Phase advice for OLT-LIMA"
+    assert soup(page).select_one('form[action$="/capacity/phases"]') is None
+    assert person.post("/capacity/phases").status_code == 403
+    assert person.get("/capacity/phases?olt=99").status_code == 404
+
+
+def test_the_pollers_page_says_how_many_would_be_enough_and_from_what(built: Flask) -> None:
+    assert said(english(built).get("/pollers/"), "#pool-advice") == ""
+    ended = datetime.now(UTC) - timedelta(minutes=10)
+    with written(built) as session:
+        for number in range(20):
+            start = ended + timedelta(seconds=10 * number)
+            session.add(Execution(
+                node_name="x", olt_id=1, device_key="d", priority=40, status=ExecutionStatus.SUCCESS, attempt=1,
+                scheduled_for=start, started_at=start, finished_at=start + timedelta(seconds=9),
+            ))  # fmt: skip
+    told = said(english(built).get("/pollers/"), "#pool-advice")
+    assert told.startswith("1 poller would be enough: 95 of 100 composites would wait less than 5 s")
+    assert told.endswith("From 20 composites of the last 1 h.")

@@ -1,0 +1,239 @@
+"""Pages of quotas and violations: the answer in the title, filters, hours, one promise, one violation, home, an OLT."""
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from flask import Flask
+from sqlalchemy import delete, select, update
+
+from portal.domain import quota
+from portal.domain.statuses import QuotaStatus
+from portal.models import Execution, Olt, QuotaLoss, QuotaTracker, QuotaViolation, WorkflowNode
+from tests.support import seed_quotas
+from tests.support.pages import Visitor, soup, text_of, title_of
+from tests.support.web import english, statements, written
+
+HOUR = timedelta(hours=1)
+
+
+@pytest.fixture
+def hour(seeded: Flask) -> datetime:
+    """The running hour with two trackers, written as if a minute were left; of the hours before nothing.
+
+    OLT 1: get_rx at 10 of 12, forecast 12. OLT 2: get_rx at 2 of 12, three lost, forecast 9.
+    """
+    start = quota.hour_at(datetime.now(UTC)) - HOUR  # not judged yet, so that the test's minute does not matter
+    with written(seeded) as session:
+        session.execute(delete(QuotaTracker))
+        session.execute(delete(QuotaLoss))
+        session.execute(delete(QuotaViolation))
+        common = {"task_type": "get_rx", "period_start": start, "period_end": start + HOUR, "created_at": start,
+                  "updated_at": start, "quota_required": 12, "basis": []}  # fmt: skip
+        session.add(QuotaTracker(olt_id=1, quota_completed=10, quota_pending=2, forecast=12, **common))
+        why = {"cause": "olt_busy", "node": "discovery", "seconds": 40}
+        session.add(QuotaTracker(olt_id=2, quota_completed=2, quota_failed=3, quota_pending=7, forecast=9,
+                                 forecast_details=why, **common))  # fmt: skip
+        session.add(QuotaLoss(olt_id=2, task_type="get_rx", period_start=start, cause="timeout", failed=3))
+    return start
+
+
+def at(start: datetime) -> str:
+    return f"/quotas/?hour={start:%Y-%m-%dT%H:%M}Z"
+
+
+def olts(person: Visitor, path: str) -> list[str]:
+    return [tag.get_text() for tag in soup(person.get(path)).select("tbody td.c-a > a")]
+
+
+def test_the_title_says_how_many_are_at_risk_and_the_worst_comes_first(seeded: Flask, hour: datetime) -> None:
+    person = english(seeded, "viewer")
+    page = person.get(at(hour))
+    assert title_of(page) == "1 quota at risk"
+    assert "1 of 2 OLTs keep all their promises" in text_of(page)
+    assert olts(person, at(hour)) == ["OLT-CUSCO-02", "OLT-LIMA-01"]
+
+
+def test_a_row_says_how_it_stands_how_it_will_end_and_what_was_lost(seeded: Flask, hour: datetime) -> None:
+    row = soup(english(seeded, "viewer").get(at(hour))).select("tbody tr")[0]
+    text = " ".join(row.get_text(" ").split())
+    for words in ("GET rx", "At risk", "3 Timed out", "Will end at 9 of 12: discovery runs 40 s longer than usual"):
+        assert words in text
+    bar = row.select_one("svg[role=img]")
+    assert bar is not None
+    assert bar["aria-label"] == "2 completed, 3 failed, 0 skipped, 7 pending, of 12"
+
+
+def test_without_a_forecast_nothing_is_foretold(seeded: Flask, hour: datetime) -> None:
+    with written(seeded) as session:
+        session.execute(update(QuotaTracker).values(forecast=None, forecast_details=None))
+    assert "Will end" not in text_of(english(seeded).get(at(hour)))
+
+
+def test_a_forecast_whose_details_are_of_another_version_is_told_without_a_cause(seeded: Flask, hour: datetime) -> None:
+    with written(seeded) as session:
+        session.execute(update(QuotaTracker).values(forecast_details={"why": "?"}))
+    assert "Will end at 9 of 12" in text_of(english(seeded).get(at(hour)))
+
+
+FILTERS = {
+    "status=at_risk": ["OLT-CUSCO-02"],
+    "status=IN_PROGRESS": ["OLT-CUSCO-02", "OLT-LIMA-01"],
+    "status=COMPLETED": [],
+    "olt=1": ["OLT-LIMA-01"],
+    "task=discovery": [],
+    "q=lima": ["OLT-LIMA-01"],
+    "q=GET+rx": ["OLT-CUSCO-02", "OLT-LIMA-01"],
+    "status=x&olt=-1&before=zzz&q=%00": ["OLT-CUSCO-02", "OLT-LIMA-01"],
+}
+
+
+def test_the_url_says_which_quotas_are_listed(seeded: Flask, hour: datetime) -> None:
+    person = english(seeded, "viewer")
+    assert {query: olts(person, f"{at(hour)}&{query}") for query in FILTERS} == FILTERS
+
+
+@pytest.mark.parametrize(
+    "text", ["", "x", "2026-13-01T00:00Z", "2999-01-01T00:00Z", "2026-11-27T10:00", "0001-01-01T00:00-23:00"]
+)
+def test_an_hour_that_means_nothing_is_the_running_one_or_one_without_quotas(seeded: Flask, text: str) -> None:
+    assert english(seeded, "viewer").get("/quotas/", query_string={"hour": text}).status_code == 200
+
+
+def test_the_row_of_hours_leads_a_week_back_and_home_again(seeded: Flask) -> None:
+    person, path, steps = english(seeded, "viewer"), "/quotas/", 0
+    while path:
+        page = soup(person.get(path))
+        hours = page.select(".qt-hours li a")
+        assert len(hours) == 24
+        assert len(page.select(".qt-hours [aria-current]")) == 1
+        earlier = page.select_one("a[aria-label='Earlier hours']")
+        path, steps = str(earlier["href"]) if earlier else "", steps + 1
+    assert steps == 8
+    for _ in range(7):
+        later = page.select_one("a[aria-label='Later hours']")
+        assert later is not None
+        page = soup(person.get(str(later["href"])))
+    assert page.select_one("a[aria-label='Later hours']") is None
+    assert page.select_one(".qt-hours [aria-current]") is not None
+
+
+def test_the_running_hour_is_live_and_a_judged_one_is_not(seeded: Flask) -> None:
+    person = english(seeded, "viewer")
+    past = quota.hour_at(datetime.now(UTC)) - 3 * HOUR
+    assert soup(person.get("/quotas/")).select("#quotas_live[hx-trigger]")
+    assert not soup(person.get(at(past))).select("#quotas_live[hx-trigger]")
+    part = person.fragment("/quotas/", "quotas_live")
+    assert person.fragment("/quotas/", "quotas_live", part.headers["X-Digest"]).status_code == 204
+
+
+def test_the_list_costs_the_same_number_of_statements_whatever_it_shows(seeded: Flask, hour: datetime) -> None:
+    person = english(seeded, "viewer")
+    few = statements(seeded, person, at(hour))
+    with written(seeded) as session:
+        first = session.get(Olt, 1)
+        assert first is not None
+        for n in range(70):
+            device = Olt(name=f"OLT-{n:03}", address=f"10.7.0.{n}", brand_id=first.brand_id,
+                         credential_id=first.credential_id, created_at=first.created_at)  # fmt: skip
+            session.add(device)
+            session.flush()
+            session.add(QuotaTracker(olt_id=device.id, task_type="get_rx", period_start=hour, period_end=hour + HOUR,
+                                     quota_required=3, quota_pending=3, created_at=hour, updated_at=hour))  # fmt: skip
+    assert statements(seeded, person, at(hour)) == few <= 15
+    assert len(olts(person, at(hour))) == 50
+
+
+# -------------------------------------------------------------------------------- one quota, one violation
+
+
+@pytest.fixture
+def broken(seeded: Flask) -> tuple[int, int]:
+    """(tracker, violation) of the last full hour of OLT 1's discovery: 2 of 4, one timed out, one skipped."""
+    with written(seeded) as session:
+        for table in (QuotaTracker, QuotaLoss, QuotaViolation, Execution):
+            session.execute(delete(table))
+        node = session.scalars(select(WorkflowNode).order_by(WorkflowNode.id)).first()
+        assert node is not None
+        seed_quotas.fill_one(session, node, datetime.now(UTC))
+        session.flush()
+        return session.scalars(select(QuotaTracker.id)).one(), session.scalars(select(QuotaViolation.id)).one()
+
+
+def test_a_quota_shows_from_what_it_was_reckoned_and_each_slot(seeded: Flask, broken: tuple[int, int]) -> None:
+    page = english(seeded, "viewer").get(f"/quotas/{broken[0]}")
+    assert title_of(page) == "Discovery on OLT-LIMA-01"
+    text = text_of(page)
+    for words in ("Not met", "Reckoned from", "15 min", "Not changed since it was made", "1 Timed out", "1 OLT busy"):
+        assert words in text
+    rows = soup(page).select(".qt-slots tbody tr")
+    assert [row.select_one(".c-b").get_text(" ").split()[0] for row in rows] == [  # type: ignore[union-attr]
+        "Succeeded", "Succeeded", "Failed", "Skipped",
+    ]  # fmt: skip
+    assert [bool(row.get("data-href")) for row in rows] == [True, True, True, False]
+    assert soup(page).select_one(f"a[href='/violations/{broken[1]}']") is not None
+
+
+def test_a_violation_adds_up_and_leads_to_the_lost_slots(seeded: Flask, broken: tuple[int, int]) -> None:
+    page = english(seeded, "viewer").get(f"/violations/{broken[1]}")
+    assert title_of(page) == "Discovery on OLT-LIMA-01: 2 of 4"
+    told = soup(page).select_one(".qt-sum")
+    assert told is not None
+    parts = [int(row.select_one("td").get_text()) for row in told.select(".qt-part")]  # type: ignore[union-attr]
+    (lost,) = [int(row.select_one("td").get_text()) for row in told.select(".qt-line")]  # type: ignore[union-attr]
+    assert sum(parts) == lost == 2
+    assert "1 + 1 = 2" in text_of(page)
+    assert len(soup(page).select(".qt-slots tbody tr")) == 2
+    assert len(soup(page).select(".qt-slots a[data-explain]")) == 2
+    assert soup(page).select_one(f"a[href='/quotas/{broken[0]}']") is not None
+
+
+def test_a_violation_outlives_its_quota(seeded: Flask, broken: tuple[int, int]) -> None:
+    with written(seeded) as session:
+        session.execute(delete(QuotaTracker))
+    page = english(seeded, "viewer").get(f"/violations/{broken[1]}")
+    assert page.status_code == 200
+    assert "1 + 1 = 2" in text_of(page)
+
+
+def test_the_list_of_violations_says_what_was_lost_and_who_was_told(seeded: Flask, broken: tuple[int, int]) -> None:
+    person = english(seeded, "viewer")
+    page = person.get("/violations/")
+    assert title_of(page) == "1 violation in the last hour"
+    for words in ("High", "OLT-LIMA-01", "Discovery", "1 Timed out", "1 OLT busy"):
+        assert words in text_of(page)
+    for query, count in (("severity=HIGH", 1), ("severity=LOW", 0), ("window=1h", 1), ("olt=2", 0), ("notified=x", 1)):
+        assert len(olts(person, f"/violations/?{query}")) == count, query
+    with written(seeded) as session:
+        session.execute(update(QuotaViolation).values(notified=False, notified_at=None))
+    assert len(olts(person, "/violations/?notified=no")) == 1
+    assert olts(person, "/violations/?notified=yes") == []
+
+
+def test_what_never_was_is_not_found(seeded: Flask) -> None:
+    person = english(seeded, "viewer")
+    assert [person.get(path).status_code for path in ("/quotas/99999", "/violations/99999")] == [404, 404]
+
+
+# --------------------------------------------------------------------------------------------------------- other pages
+
+
+def test_home_counts_what_is_at_risk_and_broken_and_leads_there(seeded: Flask, broken: tuple[int, int]) -> None:
+    page = soup(english(seeded, "viewer").get("/"))
+    assert page.select_one("a[href='/violations/?window=1h']").get_text() == "1"  # type: ignore[union-attr]
+    assert page.select_one("a[href='/violations/?window=24h']").get_text() == "1"  # type: ignore[union-attr]
+
+
+def test_an_olt_shows_its_last_24_hours_each_with_a_word(seeded: Flask, broken: tuple[int, int]) -> None:
+    strip = soup(english(seeded, "viewer").get("/olts/1")).select(".qt-strip li > *")
+    assert len(strip) == 24
+    assert strip[-1].name == "a"
+    assert "Not met" in strip[-1].get_text()
+    assert strip[0]["title"].endswith("nothing promised")  # type: ignore[union-attr]
+
+
+def test_interrupted_quotas_are_no_broken_promises(seeded: Flask, hour: datetime) -> None:
+    with written(seeded) as session:
+        session.execute(update(QuotaTracker).where(QuotaTracker.olt_id == 2).values(status=QuotaStatus.INTERRUPTED))
+    page = english(seeded, "viewer").get(at(hour))
+    assert title_of(page) == "No quota at risk"
+    assert "1 of 1 OLTs keep all their promises" in text_of(page)

@@ -1,0 +1,111 @@
+"""Learning paces on both databases: each run once, judged by what was expected before it."""
+
+from datetime import datetime, timedelta
+
+import pytest
+from sqlalchemy import select
+from sqlalchemy.orm import Session
+
+from portal.domain import pace
+from portal.domain.statuses import ExecutionStatus, Trigger
+from portal.extensions import transaction
+from portal.models import Execution, NodePace, WorkflowNode
+from portal.services.coordinating import paces
+from tests.support.builders import NOW, make_node, make_olt
+
+MINUTE = timedelta(minutes=1)
+
+
+def ran(node_id: int, olt_id: int, ended: datetime, seconds: float, **fields: object) -> int:
+    """A run that has ended; its id."""
+    given = {
+        "node_id": node_id, "node_name": "rx", "olt_id": olt_id, "device_key": "d", "priority": 40,
+        "status": ExecutionStatus.SUCCESS, "scheduled_for": ended - timedelta(seconds=seconds), "attempt": 1,
+        "started_at": ended - timedelta(seconds=seconds), "finished_at": ended, "duration_ms": round(seconds * 1000),
+    }  # fmt: skip
+    with transaction() as session:
+        made = Execution(**(given | fields))
+        session.add(made)
+        session.flush()
+        return made.id
+
+
+@pytest.fixture
+def node(session: Session) -> tuple[int, int]:
+    """(node id, OLT id) of a discovery."""
+    made: WorkflowNode = make_node(make_olt())
+    return made.id, made.workflow.olt_id
+
+
+def learned(session: Session) -> NodePace:
+    session.rollback()
+    session.expire_all()
+    return session.scalars(select(NodePace)).one()
+
+
+def test_a_run_is_learned_once_however_often_one_looks(session: Session, node: tuple[int, int]) -> None:
+    ran(*node, NOW, 10)
+    assert [paces.learn(NOW + MINUTE) for _ in range(3)] == [1, 0, 0]
+    assert learned(session).durations == [10_000]
+
+
+def test_a_run_that_was_committed_late_is_not_lost(session: Session, node: tuple[int, int]) -> None:
+    other = make_node(make_olt("OLT-B"))
+    ran(*node, NOW + 3 * MINUTE, 10)
+    paces.learn(NOW + 3 * MINUTE)
+    ran(other.id, other.workflow.olt_id, NOW + MINUTE, 20)
+    assert paces.learn(NOW + 4 * MINUTE) == 1
+    session.expire_all()
+    assert session.get_one(NodePace, other.id).durations == [20_000]
+
+
+def test_only_scheduled_runs_that_succeeded_count(session: Session, node: tuple[int, int]) -> None:
+    ran(*node, NOW, 10, status=ExecutionStatus.FAILED)
+    ran(*node, NOW + MINUTE, 10, status=ExecutionStatus.INTERRUPTED)
+    ran(*node, NOW + 2 * MINUTE, 10, trigger=Trigger.MANUAL)
+    assert paces.learn(NOW + 4 * MINUTE) == 0
+
+
+def test_each_run_is_judged_by_what_was_expected_before_it(session: Session, node: tuple[int, int]) -> None:
+    for number in range(20):
+        ran(*node, NOW + number * MINUTE, 10)
+    paces.learn(NOW + 20 * MINUTE)
+    ran(*node, NOW + 20 * MINUTE, 13)
+    paces.learn(NOW + 21 * MINUTE)
+    found = learned(session)
+    assert (found.predicted, found.covered, found.error_ms) == (16, 15, 3000)
+    assert (found.p50_ms, found.p95_ms) == (10_000, 13_000)
+
+
+def test_runs_in_one_look_or_in_many_are_learned_alike(session: Session, node: tuple[int, int]) -> None:
+    other = make_node(make_olt("OLT-B"))
+    for number in range(30):
+        ran(*node, NOW + number * MINUTE, 10 + number % 7)
+        paces.learn(NOW + number * MINUTE)
+    for number in range(30):
+        ran(other.id, other.workflow.olt_id, NOW + (number + 30) * MINUTE, 10 + number % 7)
+    paces.learn(NOW + 61 * MINUTE)
+    session.expire_all()
+    step_by_step, at_once = session.get_one(NodePace, node[0]), session.get_one(NodePace, other.id)
+    for column in ("durations", "p50_ms", "p95_ms", "predicted", "covered", "error_ms"):
+        assert getattr(step_by_step, column) == getattr(at_once, column)
+    assert len(at_once.durations) == pace.KEPT
+
+
+def test_a_backlog_is_learned_in_parts_and_in_order(
+    session: Session, node: tuple[int, int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(paces, "LIMIT", 4)
+    for number in range(10):
+        ran(*node, NOW + number * MINUTE, 10 + number)
+    later = NOW + timedelta(hours=1)
+    assert [paces.learn(later) for _ in range(4)] == [4, 4, 2, 0]
+    assert learned(session).durations == [1000 * (10 + number) for number in range(10)]
+
+
+def test_an_end_in_the_future_does_not_stop_the_learning(session: Session, node: tuple[int, int]) -> None:
+    other = make_node(make_olt("OLT-B"))
+    ran(*node, NOW + timedelta(days=1), 10)
+    paces.learn(NOW)
+    ran(other.id, other.workflow.olt_id, NOW + MINUTE, 20)
+    assert paces.learn(NOW + MINUTE) == 1

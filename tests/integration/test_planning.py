@@ -1,0 +1,302 @@
+"""Plans, forecasts, phase advice and feasibility on both databases."""
+
+from collections.abc import Iterable
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+from flask import current_app
+from sqlalchemy import select
+from sqlalchemy.orm import Session
+
+from portal import masters
+from portal.domain import plans as domain_plans
+from portal.domain import quota
+from portal.domain.feasibility import Verdict
+from portal.domain.statuses import ExecutionStatus, LossCause, NodeKind, OltState, PlanStatus, QuotaStatus
+from portal.extensions import db, transaction
+from portal.models import AuditLog, Execution, ExecutionPlan, NodePace, Olt, QuotaLoss, QuotaTracker, WorkflowNode
+from portal.queries import feasibility, pool_advice
+from portal.services import retention
+from portal.services.coordinating import forecasts, phases, plans
+from portal.services.dispatch import clock
+from portal.services.errors import Conflict
+from portal.services.network import workflows
+from tests.support.builders import ACTOR, NOW, make_node, make_olt
+
+HOUR = datetime(2026, 11, 27, 10, tzinfo=UTC)
+MINUTE = timedelta(minutes=1)
+
+
+def set_pace(node: WorkflowNode, seconds: float, durations: list[int] | None = None) -> None:
+    ms = round(seconds * 1000)
+    with transaction() as session:
+        session.merge(NodePace(node_id=node.id, durations=durations or [ms] * 25, p50_ms=ms, p95_ms=ms, updated_at=NOW))
+
+
+def rx(olt: Olt, key: str = "rx", interval: str = "5m", seconds: float = 10, **more: Any) -> WorkflowNode:
+    made = make_node(olt, key, kind="get", oid="huawei.onu_description", interval=interval, **more)
+    set_pace(made, seconds)
+    return made
+
+
+def make(olt_ids: Iterable[int], now: datetime, why: str = "") -> int:
+    with transaction() as session:
+        return plans.make(session, list(olt_ids), quota.hour_at(now), now, why)
+
+
+def stored(session: Session, status: PlanStatus = PlanStatus.ACTIVE) -> list[ExecutionPlan]:
+    session.rollback()
+    return list(session.scalars(select(ExecutionPlan).where(ExecutionPlan.status == status).order_by(ExecutionPlan.id)))
+
+
+def tracker(olt_id: int, task_type: str, **counts: int) -> None:
+    given = dict.fromkeys(("quota_completed", "quota_failed", "quota_skipped", "quota_pending"), 0) | {
+        f"quota_{name}": slots for name, slots in counts.items()
+    }
+    with transaction() as session:
+        session.add(QuotaTracker(
+            olt_id=olt_id, task_type=task_type, period_start=HOUR, period_end=HOUR + quota.HOUR, created_at=NOW,
+            updated_at=NOW, basis=[], quota_required=sum(given.values()), **given,
+        ))  # fmt: skip
+
+
+def told(session: Session) -> dict[str, tuple[int | None, dict[str, Any] | None]]:
+    session.rollback()
+    session.expire_all()
+    return {row.task_type: (row.forecast, row.forecast_details) for row in session.scalars(select(QuotaTracker))}
+
+
+def test_the_plan_of_an_hour_holds_its_slots_with_start_and_duration(session: Session) -> None:
+    olt = make_olt()
+    node = rx(olt, seconds=20)
+    assert make([olt.id], NOW, "hour") == 1
+    (plan,) = stored(session)
+    slots = domain_plans.from_json(plan.plan_data, plan.period_start).slots
+    assert [f"{slot.scheduled_for:%H:%M}" for slot in slots] == [f"10:{minute:02}" for minute in range(1, 60, 5)]
+    assert {(slot.node_id, slot.p50_ms, slot.wait_ms) for slot in slots} == {(node.id, 20_000, 0)}
+    assert (plan.total_tasks, plan.period_start, plan.plan_data["why"]) == (12, HOUR, "hour")
+
+
+def test_a_new_plan_supersedes_the_old_one_and_keeps_its_past(session: Session) -> None:
+    olt = make_olt()
+    node = rx(olt)
+    make([olt.id], NOW)
+    workflows.set_node_enabled(node.id, False, ACTOR, NOW + 30 * MINUTE)
+    make([olt.id], NOW + 30 * MINUTE, "task_removed")
+    (plan,) = stored(session)
+    assert (plan.total_tasks, plan.plan_data["why"]) == (6, "task_removed")
+    assert [old.total_tasks for old in stored(session, PlanStatus.SUPERSEDED)] == [12]
+
+
+def test_an_olt_that_has_nothing_to_do_gets_no_plan(session: Session) -> None:
+    assert make([make_olt().id], NOW) == 0
+    assert not stored(session)
+
+
+def test_what_runs_and_waits_is_in_the_plan(session: Session) -> None:
+    olt = make_olt()
+    first, second = rx(olt, "first", seconds=60), rx(olt, "second", seconds=10)
+    base = {"olt_id": olt.id, "device_key": "d", "priority": 40, "node_name": "x", "scheduled_for": NOW + MINUTE}
+    with transaction() as session_:
+        session_.add(Execution(**base, node_id=first.id, status=ExecutionStatus.RUNNING, started_at=NOW + MINUTE))
+        session_.add(Execution(**base, node_id=second.id))
+        for node in (first, second):
+            session_.get_one(WorkflowNode, node.id).next_run_at = NOW + 6 * MINUTE
+    now = NOW + MINUTE + timedelta(seconds=5)
+    make([olt.id], now)
+    slots = domain_plans.from_json(stored(session)[0].plan_data, HOUR).slots
+    assert (slots[0].node_id, slots[0].expected_start) == (second.id, NOW + 2 * MINUTE)
+
+
+def test_the_close_completes_plans_with_what_their_trackers_counted(session: Session) -> None:
+    olt = make_olt()
+    rx(olt)
+    make([olt.id], NOW)
+    tracker(olt.id, "get_rx", completed=9, failed=2, skipped=1)
+    with transaction() as session_:
+        assert plans.complete(session_, HOUR, NOW) == 1
+    (plan,) = stored(session, PlanStatus.COMPLETED)
+    assert (plan.completed_tasks, plan.failed_tasks, plan.total_tasks) == (9, 2, 12)
+
+
+def test_a_disabled_olt_aborts_its_plans_only(session: Session) -> None:
+    olts = [make_olt("OLT-A"), make_olt("OLT-B")]
+    for olt in olts:
+        rx(olt)
+    make([olt.id for olt in olts], NOW)
+    with transaction() as session_:
+        assert plans.abort(session_, [olts[0].id], NOW) == 1
+    assert [plan.olt_id for plan in stored(session)] == [olts[1].id]
+
+
+def test_old_plans_go(session: Session) -> None:
+    olt = make_olt()
+    rx(olt)
+    make([olt.id], NOW)
+    retention.clean_up(NOW + timedelta(days=2, hours=23), 14, 30)
+    assert len(stored(session)) == 1
+    retention.clean_up(NOW + timedelta(days=3, hours=1), 14, 30)
+    assert not stored(session)
+
+
+def test_a_new_node_is_planned_at_the_pace_of_its_like(session: Session) -> None:
+    rx(make_olt("OLT-A"), seconds=40)
+    olt = make_olt("OLT-B")
+    make_node(olt, "rx", kind="get", oid="huawei.onu_description", interval="5m")
+    found = masters.load(session, NOW, [olt.id])[olt.id]
+    assert (found[0].node.pace.p50_ms, found[0].node.pace.known) == (40_000, False)
+
+
+def test_a_cron_line_is_planned_by_its_firings(session: Session) -> None:
+    olt = make_olt()
+    make_node(olt, "nightly", kind="get", oid="huawei.onu_description", cron="*/20 * * * *")
+    make([olt.id], NOW)
+    slots = domain_plans.from_json(stored(session)[0].plan_data, HOUR).slots
+    assert [f"{slot.scheduled_for:%H:%M}" for slot in slots] == ["10:20", "10:40", "11:00"]
+
+
+def test_a_forecast_says_how_the_hour_will_end(session: Session) -> None:
+    olt = make_olt()
+    rx(olt)
+    tracker(olt.id, "get_rx", completed=6, pending=6)
+    assert forecasts.forecast_hour(NOW + 30 * MINUTE) == 1
+    assert told(session) == {"get_rx": (12, {"cause": None, "node": "", "seconds": 0})}
+    assert forecasts.forecast_hour(NOW + 30 * MINUTE) == 0
+
+
+def test_a_slower_discovery_is_named_with_the_seconds_above_its_usual(session: Session) -> None:
+    olt = make_olt()
+    discovery = make_node(olt, interval="5m")
+    set_pace(discovery, 290, [250_000] * 20 + [290_000] * 5)
+    rx(olt, interval="60s", seconds=20)
+    tracker(olt.id, "get_rx", completed=30, pending=30)
+    forecasts.forecast_hour(NOW + 30 * MINUTE)
+    completed, details = told(session)["get_rx"]
+    assert completed is not None
+    assert completed < 50
+    assert details is not None
+    assert (details["node"], details["seconds"]) == ("discovery", 40)
+
+
+def test_losses_so_far_and_a_pause_are_its_cause(session: Session) -> None:
+    lost, paused = make_olt("OLT-A"), make_olt("OLT-B")
+    for olt in (lost, paused):
+        rx(olt)
+    tracker(lost.id, "get_rx", completed=4, skipped=2, pending=6)
+    tracker(paused.id, "get_other", completed=6, pending=6)
+    with transaction() as session_:
+        loss = {"olt_id": lost.id, "task_type": "get_rx", "period_start": HOUR, "cause": LossCause.RESTART}
+        session_.add(QuotaLoss(**loss, skipped=2))
+        session_.get_one(Olt, paused.id).state = OltState.PAUSED
+    forecasts.forecast_hour(NOW + 30 * MINUTE)
+    found = told(session)
+    assert found["get_rx"] == (10, {"cause": "restart", "node": "", "seconds": 0})
+    assert found["get_other"] == (6, {"cause": "paused", "node": "", "seconds": 0})
+
+
+def test_what_is_judged_is_not_forecast_any_more(session: Session) -> None:
+    olt = make_olt()
+    rx(olt)
+    tracker(olt.id, "get_rx", completed=6, pending=6)
+    with transaction() as session_:
+        session_.scalars(select(QuotaTracker)).one().status = QuotaStatus.PARTIAL
+    assert forecasts.forecast_hour(NOW + 30 * MINUTE) == 0
+
+
+def test_phase_advice_sets_masters_apart_with_one_audit_row(session: Session) -> None:
+    olt = make_olt()
+    nodes = [rx(olt, f"n{number}", seconds=20) for number in range(4)]
+    assert phases.apply(ACTOR, NOW) == 3
+    session.rollback()
+    session.expire_all()
+    firsts = sorted(session.get_one(WorkflowNode, node.id).next_run_at or NOW for node in nodes)
+    assert firsts[0] == NOW + MINUTE
+    assert all((later - sooner).total_seconds() >= 20 for sooner, later in zip(firsts, firsts[1:], strict=False))
+    assert all(node.anchor_at == node.next_run_at for node in session.scalars(select(WorkflowNode)))
+    row = session.scalars(select(AuditLog).where(AuditLog.action == "phases.apply")).one()
+    assert (row.actor, row.changes["moved"]) == (ACTOR, 3)
+    assert phases.apply(ACTOR, NOW) == 0
+
+
+def test_phase_advice_for_one_olt_leaves_the_others_alone(session: Session) -> None:
+    first, second = make_olt("OLT-A"), make_olt("OLT-B")
+    for olt in (first, second):
+        for number in range(2):
+            rx(olt, f"n{number}", seconds=20)
+    assert phases.apply(ACTOR, NOW, [first.id], first.name) > 0
+    session.rollback()
+    session.expire_all()
+    kept = [node.next_run_at for node in session.scalars(select(WorkflowNode)) if node.workflow.olt_id == second.id]
+    assert kept == [NOW + MINUTE] * 2
+
+
+def test_a_clock_is_not_shifted_out_of_its_hour_nor_one_that_stopped(session: Session) -> None:
+    olt = make_olt()
+    near, stopped, free = (rx(olt, key) for key in ("near", "stopped", "free"))
+    workflows.set_node_enabled(stopped.id, False, ACTOR, NOW)
+    with transaction() as session_:
+        session_.get_one(WorkflowNode, near.id).next_run_at = HOUR + timedelta(minutes=59, seconds=50)
+    with transaction() as session_:
+        moved = clock.shift(session_, {near.id: 20, stopped.id: 20, free.id: 20}, NOW)
+    assert moved == {free.id: 20}
+    session.expire_all()
+    assert session.get_one(WorkflowNode, free.id).next_run_at == NOW + timedelta(seconds=80)
+
+
+def test_clocks_from_the_end_of_a_run_have_no_phase(session: Session) -> None:
+    current_app.config["NEXTCHECK_MODE"] = "from_end"
+    with pytest.raises(Conflict):
+        phases.apply(ACTOR, NOW)
+
+
+def test_an_olt_that_asks_for_more_than_it_has_is_impossible_and_its_node_named(session: Session) -> None:
+    olt = make_olt()
+    rx(olt, "rx", seconds=200)
+    rx(olt, "names", seconds=110)
+    found = feasibility.of_olt(olt.id, NOW)
+    assert (found.verdict, found.blame.key if found.blame else "") == (Verdict.IMPOSSIBLE, "rx")
+
+
+def test_what_if_tells_before_a_node_is_saved(session: Session) -> None:
+    olt = make_olt()
+    rx(olt, seconds=100)
+    new = feasibility.Edit("descriptions", NodeKind.GET, 40, 60)
+    found = feasibility.what_if(olt.id, NOW, [new])
+    assert found.share > feasibility.of_olt(olt.id, NOW).share
+    assert {load.key for load in found.nodes} == {"rx", "descriptions"}
+    assert found.verdict is Verdict.IMPOSSIBLE
+    assert db.session.scalars(select(WorkflowNode.key)).all() == ["rx"]
+
+
+def test_what_if_a_node_is_changed_disabled_or_removed(session: Session) -> None:
+    olt = make_olt()
+    node = rx(olt, seconds=100)
+    edit = feasibility.Edit("rx", NodeKind.GET, 40, 600, node_id=node.id)
+    assert feasibility.what_if(olt.id, NOW, [edit]).share == pytest.approx(600 / 3600)
+    off = feasibility.Edit("rx", NodeKind.GET, 40, 600, node_id=node.id, enabled=False)
+    assert feasibility.what_if(olt.id, NOW, [off]).share == 0
+    assert feasibility.what_if(olt.id, NOW, removed=[node.id]).share == 0
+
+
+def test_all_olts_the_busiest_first(session: Session) -> None:
+    for name, seconds in (("OLT-A", 10), ("OLT-B", 290)):
+        rx(make_olt(name), seconds=seconds)
+    found = feasibility.of_olts(NOW)
+    assert [(one.name, one.fit.verdict) for one in found] == [("OLT-B", Verdict.TIGHT), ("OLT-A", Verdict.FITS)]
+
+
+def test_the_pool_that_the_last_hour_needed_is_told(session: Session) -> None:
+    assert pool_advice.last_hour(NOW) is None
+    olts = [make_olt(f"OLT-{number}").id for number in range(5)]
+    with transaction() as session_:
+        for number in range(20):
+            start = NOW - (10 + 10 * (number // 5)) * MINUTE
+            session_.add(Execution(
+                node_name="x", olt_id=olts[number % 5], device_key=str(number), priority=40, attempt=1,
+                status=ExecutionStatus.SUCCESS, scheduled_for=start, started_at=start, finished_at=start + MINUTE,
+            ))  # fmt: skip
+    found = pool_advice.last_hour(NOW)
+    assert found is not None
+    assert (found.advice.needed, found.advice.arrivals, found.seconds) == (5, 20, 3600)
+    assert found.advice.present_p95_ms is None

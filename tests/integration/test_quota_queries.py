@@ -1,0 +1,394 @@
+"""Reading promises on both databases: worst first, by filter, page after page; the slots of one; the audit."""
+
+from collections.abc import Callable
+from datetime import datetime, timedelta
+from random import Random
+from typing import Any
+
+import pytest
+from click.testing import Result
+from flask import Flask
+from sqlalchemy import update
+from sqlalchemy.orm import Session
+
+from portal.cli import quotas as commands
+from portal.domain import quota
+from portal.domain.quota import Counts
+from portal.domain.statuses import ExecutionStatus, LossCause, NodeKind, QuotaStatus, Severity
+from portal.extensions import db, transaction
+from portal.models import CoordinatorLog, QuotaLoss, QuotaTracker, QuotaViolation, WorkflowNode
+from portal.queries import quota_list, quota_slots, quotas, violations
+from portal.services.coordinating import closing
+from portal.services.coordinating.audit import Audited, Difference
+from portal.services.network import workflows
+from tests.integration.test_quotas import at, pending_ones, refresh, run
+from tests.support.builders import ACTOR, make_node, make_olt
+from tests.support.ticking import tick
+
+SECOND, MINUTE, HOUR = timedelta(seconds=1), timedelta(minutes=1), timedelta(hours=1)
+OPEN, MET, NOT_MET = QuotaStatus.IN_PROGRESS, QuotaStatus.COMPLETED, QuotaStatus.QUOTA_NOT_MET
+INTERRUPTED, NONE_DONE = QuotaStatus.INTERRUPTED, QuotaStatus.FAILED
+
+
+def add(olt_id: int, task: str, hour: datetime, counts: Counts, status: QuotaStatus = OPEN, **fields: Any) -> int:
+    """A tracker as the coordinator would have left it; returns its id."""
+    row = QuotaTracker(
+        olt_id=olt_id, task_type=task, period_start=hour, period_end=hour + HOUR, quota_required=counts.required,
+        quota_completed=counts.completed, quota_failed=counts.failed, quota_skipped=counts.skipped,
+        quota_pending=counts.pending, status=status, basis=[], created_at=hour, updated_at=hour, **fields,
+    )  # fmt: skip
+    db.session.add(row)
+    db.session.commit()
+    return row.id
+
+
+def add_violation(olt_id: int, task: str, hour: datetime, severity: Severity, **fields: Any) -> int:
+    report = {"required": 4, "completed": 2, "lost": {"timeout": 2}}
+    row = QuotaViolation(olt_id=olt_id, task_type=task, period_start=hour, period_end=hour + HOUR, report=report,
+                         severity=severity, created_at=hour + HOUR, **fields)  # fmt: skip
+    db.session.add(row)
+    db.session.commit()
+    return row.id
+
+
+def shown(wanted: quotas.Filter, now: datetime, size: int = 50) -> list[str]:
+    """Task types, page after page."""
+    alike, found, cursor = quotas.groups(wanted), list[str](), ""
+    while True:
+        page = quotas.page(wanted, alike, now, cursor, size)
+        found += [row.task_type for row in page.rows]
+        cursor = page.next
+        if not cursor:
+            return found
+
+
+@pytest.fixture
+def hour(session: Session, now: datetime) -> datetime:
+    """Half past ten: of two OLTs one keeps all, one has something at risk, something doomed, something interrupted."""
+    lima, cusco = make_olt().id, make_olt("OLT-CUSCO").id
+    add(lima, "get_fine", now, Counts(completed=6, pending=6), forecast=12)
+    add(lima, "get_slower", now, Counts(completed=5, pending=7), forecast=10)
+    add(cusco, "get_late", now, Counts(completed=2, pending=10), forecast=11)
+    add(cusco, "get_doomed", now, Counts(completed=6, failed=3, pending=3), forecast=9)
+    add(cusco, "discovery", now, Counts(skipped=4), INTERRUPTED)
+    add(cusco, "get_older", now - HOUR, Counts(completed=1, failed=3), NOT_MET)
+    return now
+
+
+def test_the_worst_come_first_and_what_was_interrupted_last(hour: datetime) -> None:
+    assert shown(quotas.Filter(hour), hour + 30 * MINUTE) == [
+        "get_doomed", "get_late", "get_slower", "get_fine", "discovery"
+    ]  # fmt: skip
+
+
+def test_paging_shows_every_tracker_once_in_order(hour: datetime) -> None:
+    whole = shown(quotas.Filter(hour), hour + 30 * MINUTE)
+    assert [shown(quotas.Filter(hour), hour + 30 * MINUTE, size) for size in (1, 2, 3)] == [whole] * 3
+
+
+def test_many_alike_are_each_shown_once(session: Session, now: datetime) -> None:
+    lima, dice = make_olt().id, Random(3)
+    for number in range(60):
+        done = dice.randint(0, 3)
+        add(lima, f"get_{number:02}", now, Counts(completed=done, failed=dice.randint(0, 1), pending=3))
+    found = shown(quotas.Filter(now), now + 30 * MINUTE, 7)
+    assert (len(found), len(set(found))) == (60, 60)
+
+
+def test_a_tracker_that_promises_nothing_does_not_break_the_order(hour: datetime) -> None:
+    add(1, "get_nothing", hour, Counts())
+    assert "get_nothing" in shown(quotas.Filter(hour), hour + 30 * MINUTE, 2)
+
+
+FILTERS: list[tuple[dict[str, Any], set[str]]] = [
+    ({"status": "at_risk"}, {"get_late"}),
+    ({"status": "INTERRUPTED"}, {"discovery"}),
+    ({"status": "IN_PROGRESS", "olt_id": 1}, {"get_fine", "get_slower"}),
+    ({"olt_id": 2}, {"discovery", "get_doomed", "get_late"}),
+    ({"task_type": "get_fine"}, {"get_fine"}),
+    ({"text": "cusco"}, {"discovery", "get_doomed", "get_late"}),
+    ({"text": "GET slow"}, {"get_slower"}),
+    ({"text": "%"}, set()),
+]
+
+
+def test_filters_leave_what_they_say(hour: datetime) -> None:
+    for fields, wanted in FILTERS:
+        assert set(shown(quotas.Filter(hour, **fields), hour + 30 * MINUTE)) == wanted, fields
+
+
+def test_at_risk_is_the_domains_rule_at_every_minute(session: Session, now: datetime) -> None:
+    lima = make_olt().id
+    kept: dict[str, Counts] = {}
+    for required in (1, 3, 4, 12, 60):
+        for done in range(required + 1):
+            task = f"get_{required}_{done}"
+            kept[task] = Counts(completed=done, pending=required - done)
+            db.session.add(
+                QuotaTracker(olt_id=lima, task_type=task, period_start=now, period_end=now + HOUR,
+                             quota_required=required, quota_completed=done, quota_pending=required - done, basis=[],
+                             created_at=now, updated_at=now)
+            )  # fmt: skip
+    db.session.commit()
+    for minute in (0, 11, 12, 13, 30, 59, 61):
+        moment = now + minute * MINUTE
+        ruled = {task for task, counts in kept.items() if quota.at_risk(counts, now, moment)}
+        wanted = quotas.Filter(now, status=quotas.AT_RISK)
+        assert set(shown(wanted, moment)) == ruled, minute
+        assert quotas.summary(wanted, quotas.groups(wanted), moment).at_risk == len(ruled), minute
+
+
+def test_the_summary_adds_up_and_says_how_many_olts_keep_their_promises(hour: datetime) -> None:
+    wanted = quotas.Filter(hour)
+    found = quotas.summary(wanted, quotas.groups(wanted), hour + 30 * MINUTE)
+    assert found.counts == Counts(completed=19, failed=3, skipped=4, pending=26)
+    assert (found.trackers, found.at_risk, found.olts, found.kept) == (5, 1, 2, 1)
+    assert found.statuses == {"at_risk": 1, "IN_PROGRESS": 4, "INTERRUPTED": 1}
+
+
+def test_a_row_carries_to_what_its_slots_were_lost_most_first(hour: datetime) -> None:
+    for cause, failed, skipped in ((LossCause.TIMEOUT, 1, 0), (LossCause.OLT_BUSY, 0, 2)):
+        db.session.add(QuotaLoss(olt_id=2, task_type="get_doomed", period_start=hour, cause=cause, failed=failed,
+                                 skipped=skipped))  # fmt: skip
+    db.session.commit()
+    wanted = quotas.Filter(hour)
+    first = quotas.page(wanted, quotas.groups(wanted), hour + 30 * MINUTE).rows[0]
+    assert first.lost == ((LossCause.OLT_BUSY, 2), (LossCause.TIMEOUT, 1))
+
+
+def test_an_olts_strip_has_each_of_the_last_24_hours(hour: datetime) -> None:
+    add(2, "get_late", hour - 24 * HOUR, Counts(completed=4), MET)
+    add(2, "get_late", hour - 25 * HOUR, Counts(failed=4), NONE_DONE)
+    strips = {one.task_type: one for one in quotas.of_olt(2, hour + 30 * MINUTE)}
+    assert sorted(strips) == ["discovery", "get_doomed", "get_late", "get_older"]
+    late = strips["get_late"]
+    assert late.present is not None and late.present.at_risk
+    assert [row and row.status for _hour, row in late.past] == [MET] + [None] * 23
+    assert [start for start, _row in late.past] == [hour - back * HOUR for back in range(24, 0, -1)]
+    assert strips["get_older"].present is None
+
+
+def test_a_glance_counts_what_is_at_risk_and_the_violations_of_the_last_hour_and_day(hour: datetime) -> None:
+    add(1, "get_x", hour - 24 * HOUR, Counts(failed=4), NONE_DONE)
+    add(1, "get_x", hour - 25 * HOUR, Counts(failed=4), NONE_DONE)
+    assert quotas.glance(hour + 30 * MINUTE) == quotas.Glance(trackers=5, at_risk=1, last_hour=1, last_day=2)
+    assert quotas.broken_by_hour(hour - 24 * HOUR, hour) == {hour - 24 * HOUR: 1, hour - HOUR: 1}
+
+
+# ------------------------------------------------------------------------------------------ one, and its slots
+
+
+@pytest.fixture
+def node(session: Session, now: datetime) -> WorkflowNode:
+    """A discovery each five minutes, its next slot at 10:05, its promise made."""
+    made = make_node(make_olt(), "discovery", kind=NodeKind.DISCOVERY)
+    at(made, now + 5 * MINUTE, 300)
+    refresh(now)
+    return made
+
+
+def detail(now: datetime, hour: datetime) -> quota_slots.Detail:
+    db.session.rollback()
+    ident = db.session.query(QuotaTracker.id).filter_by(period_start=hour).scalar()
+    found = quota_slots.get(ident, now)
+    assert found is not None
+    return found
+
+
+def test_a_promise_shows_what_became_of_each_slot(session: Session, node: WorkflowNode, now: datetime) -> None:
+    tick(now + 5 * MINUTE)
+    run(pending_ones(session)[0], now + 5 * MINUTE, 1)
+    tick(now + 10 * MINUTE)
+    tick(now + 15 * MINUTE)  # the run of 10:10 waits still: this slot is skipped
+    found = detail(now + 16 * MINUTE, now)
+    told = [((one.at - now) // MINUTE, one.status, one.execution_id is not None, one.lost) for one in found.slots]
+    assert told == [
+        (5, ExecutionStatus.SUCCESS, True, False), (10, ExecutionStatus.PENDING, True, False), (15, None, False, True),
+    ]  # fmt: skip
+    assert (found.coming, found.next_at) == (9, now + 20 * MINUTE)
+    assert [(one.key, one.slots, one.interval_seconds) for one in found.basis] == [("discovery", 12, 300)]
+
+
+def test_slots_logged_as_one_after_a_long_stop_are_told_one_by_one_in_their_hours(
+    session: Session, node: WorkflowNode, now: datetime
+) -> None:
+    tick(now + 5 * MINUTE)
+    run(pending_ones(session)[0], now + 5 * MINUTE, 1)
+    tick(now + 3 * HOUR + 2 * MINUTE)
+    refresh(now + 3 * HOUR + 2 * MINUTE)
+    found = detail(now + 4 * HOUR, now)
+    assert len(found.slots) == found.row.counts.required == 12
+    assert [one.at for one in found.slots] == [now + 5 * number * MINUTE for number in range(1, 13)]
+    assert {one.cause for one in found.slots[1:]} == {LossCause.RESTART}
+
+
+def test_slots_are_found_when_their_node_is_gone(session: Session, node: WorkflowNode, now: datetime) -> None:
+    tick(now + 5 * MINUTE)
+    run(pending_ones(session)[0], now + 5 * MINUTE, 1)
+    workflows.delete_node(node.id, ACTOR, now + 6 * MINUTE)
+    found = detail(now + 7 * MINUTE, now)
+    assert [(one.node_id, one.status) for one in found.slots] == [(None, ExecutionStatus.SUCCESS)]
+
+
+def test_what_belongs_to_another_task_or_to_a_person_is_not_among_the_slots(
+    session: Session, node: WorkflowNode, now: datetime
+) -> None:
+    other = make_node(node.workflow.olt, "rx", kind=NodeKind.GET)
+    at(other, now + 5 * MINUTE, 300)
+    tick(now + 5 * MINUTE)
+    assert [one.node_id for one in detail(now + 6 * MINUTE, now).slots] == [node.id]
+
+
+def test_changes_of_a_promise_are_told(session: Session, node: WorkflowNode, now: datetime) -> None:
+    facts = {"task_type": "discovery", "period_start": now.isoformat(), "before": 12, "after": 6}
+    for details in (facts, facts | {"task_type": "get_rx"}, facts | {"period_start": (now + HOUR).isoformat()}):
+        db.session.add(CoordinatorLog(olt_id=node.workflow.olt_id, event_type="QUOTA_ADJUSTED", message="",
+                                      details=details, timestamp=now + MINUTE))  # fmt: skip
+    db.session.commit()
+    changes = detail(now + 2 * MINUTE, now).changes
+    assert [(one.at, one.before, one.after) for one in changes] == [(now + MINUTE, 12, 6)]
+
+
+def test_nothing_stands_for_a_tracker_that_never_was(session: Session, now: datetime) -> None:
+    assert quota_slots.get(999, now) is None
+
+
+# ----------------------------------------------------------------------------------------------------------- violations
+
+
+@pytest.fixture
+def broken(session: Session, now: datetime) -> datetime:
+    """Four violations: three of OLT 1 in different hours, one of OLT 2."""
+    lima, cusco = make_olt().id, make_olt("OLT-CUSCO").id
+    add_violation(lima, "get_a", now - 3 * HOUR, Severity.LOW)
+    add_violation(lima, "get_b", now - 2 * HOUR, Severity.HIGH, notified=True, notified_at=now)
+    add_violation(cusco, "get_c", now - 2 * HOUR, Severity.CRITICAL)
+    add_violation(lima, "get_d", now - HOUR, Severity.HIGH)
+    return now
+
+
+def test_violations_are_newest_first_and_filters_add_up(broken: datetime) -> None:
+    wanted: list[tuple[dict[str, Any], str]] = [
+        ({}, "dcba"), ({"olt_id": 1}, "dba"), ({"severity": Severity.HIGH}, "db"), ({"notified": True}, "b"),
+        ({"notified": False, "olt_id": 1}, "da"), ({"since": broken - 2 * HOUR}, "dcb"),
+        ({"until": broken - 2 * HOUR}, "a"), ({"task_type": "get_c"}, "c"),
+    ]  # fmt: skip
+    for fields, letters in wanted:
+        found = violations.page(violations.Filter(**fields)).rows
+        assert "".join(row.task_type[-1] for row in found) == letters, fields
+
+
+def test_paging_shows_every_violation_once(broken: datetime) -> None:
+    for fields in ({}, {"olt_id": 1}):
+        wanted, cursor, found = violations.Filter(**fields), "", list[int]()  # type: ignore[arg-type]
+        while True:
+            page = violations.page(wanted, cursor, 1)
+            found += [row.id for row in page.rows]
+            cursor = page.next
+            if not cursor:
+                break
+        assert found == ([4, 2, 1] if fields else [4, 3, 2, 1])
+
+
+def test_the_hours_that_the_close_judges_broken_are_the_violations(session: Session, now: datetime) -> None:
+    lima = make_olt().id
+    for required in (1, 4, 5, 12):
+        for done in range(required + 1):
+            add(lima, f"get_{required}_{done}", now, Counts(completed=done, failed=required - done))
+    closing.close_due(now + HOUR + MINUTE)
+    db.session.rollback()
+    hours = session.query(QuotaViolation).count()
+    glance = quotas.glance(now + HOUR + MINUTE)
+    assert glance.last_hour == glance.last_day == hours > 0
+
+
+# ------------------------------------------------------------------------------------------ newest first, command
+
+Run = Callable[..., Result]
+
+
+@pytest.fixture
+def command(app: Flask) -> Run:
+    """Runs `flask quotas <words>`; expects exit code `code`."""
+
+    def invoke(*words: str, code: int = 0) -> Result:
+        result = app.test_cli_runner().invoke(args=["quotas", *words])
+        assert result.exit_code == code, (result.output, result.exception)
+        return result
+
+    return invoke
+
+
+def test_the_list_of_many_hours_is_newest_first_in_each_order(hour: datetime) -> None:
+    kinds: list[dict[str, Any]] = [{}, {"olt": 2}, {"status": NOT_MET}, {"status": INTERRUPTED, "olt": 2}]
+    found = [[row.task_type for row in quota_list.page(quota_list.Filter(**one), hour).rows] for one in kinds]
+    assert found == [
+        ["discovery", "get_doomed", "get_late", "get_slower", "get_fine", "get_older"],
+        ["discovery", "get_doomed", "get_late", "get_older"], ["get_older"], ["discovery"],
+    ]  # fmt: skip
+    since = quota_list.page(quota_list.Filter(until=hour), hour).rows
+    assert [row.task_type for row in since] == ["get_older"]
+
+
+def test_the_commands_print_quotas_and_violations(hour: datetime, command: Run) -> None:
+    add_violation(2, "get_older", hour - HOUR, Severity.HIGH)
+    listed = command("list", "--olt", "OLT-CUSCO", "--status", "quota_not_met").output
+    assert "get_older" in listed and "QUOTA_NOT_MET" in listed and "get_late" not in listed
+    told = command("violations").output
+    assert all(word in told for word in ("get_older", "HIGH", "2 timeout"))
+    assert '"lost"' in command("list", "--json").output
+    assert "there is no OLT X" in command("list", "--olt", "X", code=1).output
+
+
+def audited(monkeypatch: pytest.MonkeyPatch, *answers: Audited) -> list[float]:
+    """The audit answers these one after the other; returns the waits."""
+    left, waits = list(answers), list[float]()
+    monkeypatch.setattr(commands.service, "audit", lambda _now, _hours: left.pop(0))
+    monkeypatch.setattr(commands.time, "sleep", waits.append)
+    return waits
+
+
+def difference(what: str) -> Audited:
+    key = quota.TrackerKey(1, "discovery", quota.hour_at(datetime.fromisoformat("2026-11-27T10:00:00+00:00")))
+    return Audited(3, 40, (Difference(key, what, 2, 1),))
+
+
+CLEAN = Audited(3, 40, ())
+
+
+def test_an_audit_without_differences_says_how_much_it_counted(session: Session, command: Run) -> None:
+    assert command("audit").output.splitlines() == ["0 quotas looked at, 0 slots counted", "no differences"]
+
+
+def test_an_audit_finds_a_number_that_stands_for_nothing(
+    session: Session, node: WorkflowNode, now: datetime, command: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(commands, "now", lambda: now + MINUTE)
+    assert "1 quotas looked at, 12 slots counted" in command("audit", "--hours", "1").output
+    with transaction() as writing:
+        writing.execute(update(QuotaTracker).values(quota_completed=1, quota_pending=11))
+    told = command("audit", "--hours", "1", code=1).output
+    assert "OLT-LIMA" in told and "completed" in told and "pending" in told
+    assert '"differences"' in command("audit", "--json", "--hours", "1", code=1).output
+
+
+def test_where_only_what_is_pending_differs_the_audit_looks_again(
+    session: Session, command: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    waits = audited(monkeypatch, difference("pending"), CLEAN)
+    assert "no differences" in command("audit").output
+    assert waits == [6.0]
+
+
+def test_the_audit_looks_three_times_and_no_more(
+    session: Session, command: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    waits = audited(monkeypatch, *[difference("pending")] * 3)
+    command("audit", code=1)
+    assert waits == [6.0, 6.0]
+
+
+def test_any_other_difference_is_told_at_once(session: Session, command: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    waits = audited(monkeypatch, difference("completed"))
+    command("audit", code=1)
+    assert waits == []

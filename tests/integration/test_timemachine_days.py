@@ -1,0 +1,60 @@
+"""Days of trouble on the virtual clock: every slot in one state, the trackers true, and every gap explained truly."""
+
+from collections import Counter
+from datetime import UTC, datetime, timedelta
+from random import Random
+
+import pytest
+
+from portal.domain.explain import explain
+from portal.domain.statuses import ExecutionStatus, LossCause, SkipReason
+from scheduler.timemachine.durations import Fortune
+from scheduler.timemachine.events import Havoc, scenario
+from scheduler.timemachine.machine import Machine
+from scheduler.timemachine.recall import Recall
+from scheduler.timemachine.witness import Witness
+from tests.support.virtual import cron_in, many_olts
+
+TEN = datetime(2026, 11, 27, 10, 0, tzinfo=UTC)
+DAY = timedelta(days=1)
+GAPS = 1000
+
+
+def lived(seed: int, length: timedelta, havoc: Havoc, **more: int) -> Machine:
+    """A world with its trouble, lived for so long."""
+    next_cron = cron_in("America/Santiago")
+    world = many_olts(TEN, seed, next_cron, **more)
+    events = scenario(world, TEN, TEN + length, seed, havoc)
+    machine = Machine(world, TEN, next_cron=next_cron, fortune=Fortune(seed, drift=0.4), history=events, keep_all=True)
+    machine.run(TEN + length)
+    return machine
+
+
+@pytest.mark.parametrize(("seed", "pollers"), [(1, 20), (2, 4), (3, 9)])
+def test_in_a_day_of_trouble_every_slot_is_in_one_state_and_the_trackers_are_true(seed: int, pollers: int) -> None:
+    machine = lived(seed, DAY, Havoc(edits=120), pollers=pollers)
+    assert machine.wrong_slots() == []
+    assert machine.audit() == []
+    assert machine.state.figures.composites > 10_000
+    statuses = {run.status for runs in machine.history().runs.values() for run in runs}
+    assert statuses >= {ExecutionStatus.SUCCESS, ExecutionStatus.FAILED, ExecutionStatus.INTERRUPTED}
+    assert {*machine.state.figures.skipped} >= {SkipReason.SCHEDULER_DOWN, SkipReason.OLT_UNREACHABLE}
+
+
+def test_explain_answers_a_thousand_random_gaps_with_the_true_cause() -> None:
+    machine, chance = lived(7, DAY / 3, Havoc(300, 90, 150, 150, 20), olts=30, pollers=3), Random(7)
+    book = machine.history()
+    witness, recall = Witness(machine.state, book), Recall(machine.state, book)
+    nodes = {name[0]: run.node for name, runs in book.runs.items() for run in runs}
+    nodes |= {skip.node.node_id: skip.node for skip in book.skips}
+    gaps = [name for name in book.slots() if name not in book.withdrawn and witness.causes(*name)]
+    wrong, kinds = [], Counter[LossCause | None]()
+    for ident, slot in chance.sample(gaps, GAPS):
+        answer, truth = explain(recall.facts(nodes[ident], slot)), witness.causes(ident, slot)
+        kinds[answer.cause] += 1
+        unknown = answer.cause is LossCause.UNKNOWN  # it says so, and does not guess
+        if not unknown and (answer.slot != slot or answer.cause not in truth):
+            wrong.append((ident, slot, answer, truth))
+    assert wrong == []
+    assert kinds[LossCause.UNKNOWN] <= GAPS * 0.03
+    assert len(kinds) >= 8
