@@ -17,6 +17,7 @@ from cryptography.fernet import Fernet
 from dotenv import dotenv_values
 
 PROJECT_ROOT = Path(__file__).resolve().parent
+COORDINATOR_LOG = "logs/coordinator/main.log"
 UNIX_PATH_LIMIT = 100  # sockaddr_un holds 107 bytes; redis and supervisord add a temporary suffix
 # In a URL other characters need quoting, and redis-py cannot read CLIENT INFO when a space is in the path.
 PLAIN_PATH = re.compile(r"[A-Za-z0-9/._-]+")
@@ -60,6 +61,13 @@ def _choice(*allowed: str) -> Callable[[str], str]:
         return text
 
     return parse
+
+
+def _descending(text: str) -> tuple[int, ...]:
+    parts = tuple(int(part) for part in text.split(",") if part.strip().isdecimal())
+    if len(parts) != 3 or text.count(",") != 2 or not 80 >= parts[0] > parts[1] > parts[2] >= 0:
+        raise ValueError(f"must be three falling percentages, at most 80, such as 70,50,20; not {text!r}")
+    return parts
 
 
 def _boolean(text: str) -> bool:
@@ -162,12 +170,26 @@ class Settings:
         "What reads OLTs: `easysnmp` (Net-SNMP), or `gufo` (gufo-snmp, faster with v2c; easysnmp answers its doubts).",
         "easysnmp",
     )  # fmt: skip
+    quota_severity: tuple[int, int, int] = setting(
+        _descending,
+        "Percent of an hour's promised runs from which a violation is LOW, and above which it is MEDIUM and HIGH; "
+        "CRITICAL below. From 80 on an hour is no violation.",
+        (70, 50, 20),
+    )
     auto_pause_after: int = setting(
         _integer(0, 100), "So many silent executions in a row make an OLT unreachable; 0 = never.", 3
     )  # fmt: skip
+    alert_language: str = setting(_choice("es", "en"), "Language in which alerts are written.", "es")
     log_level: str = setting(_choice("DEBUG", "INFO", "WARNING", "ERROR"), "Threshold of what is logged.", "INFO")
+    coordinator_log: str = setting(
+        str, "File of the decision log. Default: logs/coordinator/main.log beside instance/.", ""
+    )  # fmt: skip
     retention_days: int = setting(_integer(1, 3650), "Days that executions, steps and attempts are kept.", 14)
     retention_failed_days: int = setting(_integer(1, 3650), "Days that executions that failed are kept.", 30)
+    ledger_retention_days: int = setting(
+        _integer(1, 3650), "Days that the ledger is kept: per node and day its runs, OLT time and changed values.", 730
+    )
+    plan_retention_days: int = setting(_integer(1, 365), "Days that execution plans are kept.", 3)
     instance: Path = field(default=PROJECT_ROOT / "instance", metadata={})
 
 
@@ -222,6 +244,7 @@ def flask_config(settings: Settings) -> dict[str, Any]:
     upper = {item.name.upper(): getattr(settings, item.name) for item in fields(Settings)}
     return upper | {
         "SQLALCHEMY_DATABASE_URI": settings.database_url,
+        "COORDINATOR_LOG": settings.coordinator_log or str(settings.instance.parent / COORDINATOR_LOG),
         "SESSION_COOKIE_HTTPONLY": True,
         "SESSION_COOKIE_SAMESITE": "Lax",
         "SESSION_COOKIE_SECURE": settings.cookie_secure,

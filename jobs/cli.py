@@ -12,6 +12,11 @@ from jobs.pool import PollerPool
 from portal import queueing
 from portal.services.errors import Conflict
 
+QUEUES = (
+    queueing.MAINTENANCE_QUEUE, queueing.UPKEEP_QUEUE, queueing.PROBE_QUEUE, queueing.TRIAL_QUEUE,
+    queueing.ALERT_QUEUE,
+)  # fmt: skip
+
 
 @click.command("work")
 @click.option("--pollers", type=click.IntRange(1, 200), default=None, help="How many; default: the setting POLLERS.")
@@ -31,13 +36,10 @@ def work(pollers: int | None, site: str | None) -> None:
 
 
 @click.command("maintenance")
-@click.option(
-    "--queue", type=click.Choice([queueing.MAINTENANCE_QUEUE, queueing.PROBE_QUEUE, queueing.TRIAL_QUEUE]),
-    default=queueing.MAINTENANCE_QUEUE, help="Which queue to serve.",
-)  # fmt: skip
+@click.option("--queue", type=click.Choice(QUEUES), default=queueing.MAINTENANCE_QUEUE, help="Which queue to serve.")
 @with_appcontext
 def maintenance(queue: str) -> None:
-    """Run the periodic jobs (reaper, statistics, retention), the connection tests, or the tests of nodes and OIDs."""
+    """Run the periodic jobs (reaper, statistics, retention), connection tests, tests of nodes and OIDs, or alerts."""
     maintenance_worker.run(current_app._get_current_object(), queue)  # type: ignore[attr-defined]
 
 

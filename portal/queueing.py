@@ -32,6 +32,7 @@ CLEAN_UP = "scheduler.upkeep.clean_up"
 COORDINATE = "scheduler.coordinator.loop.coordinate"
 CLOSE_HOURS = "scheduler.coordinator.loop.close_hours"
 SEND_ALERTS = "scheduler.upkeep.send_alerts"
+LEARN = "scheduler.upkeep.learn"
 WRITE_DECISION_LOG = "scheduler.upkeep.write_decision_log"
 TASKS = frozenset(
     {
@@ -45,6 +46,7 @@ TASKS = frozenset(
         COORDINATE,
         CLOSE_HOURS,
         SEND_ALERTS,
+        LEARN,
         WRITE_DECISION_LOG,
     }
 )

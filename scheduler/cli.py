@@ -9,6 +9,7 @@ from flask.cli import AppGroup
 from portal.domain.slots import Plan
 from portal.extensions import db
 from scheduler import due, planner, process
+from scheduler.cli_whatif import whatif
 from scheduler.tick import next_cron
 
 scheduler = AppGroup("scheduler", help="The clock tower: decides which slots run.")
@@ -45,4 +46,4 @@ def _sentence(line: dict[str, object]) -> str:
     return f"{line['slot']}  OLT {line['olt_id']}  {line['node']}: {line['decision']}"
 
 
-COMMANDS = (scheduler,)
+COMMANDS = (scheduler, whatif)

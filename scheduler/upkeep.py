@@ -9,6 +9,7 @@ from flask import current_app
 from portal import notify
 from portal.services import decision_file, retention
 from portal.services.alerting import delivery
+from portal.services.coordinating import forecasts, paces
 from portal.services.dispatch import pool
 from portal.services.dispatch.clock import portal_zone
 
@@ -30,9 +31,17 @@ def send_alerts() -> None:
     delivery.deliver(datetime.now(UTC), notify.send)
 
 
+def learn() -> None:
+    """Entry function: paces from what has run, and from them how the present hour will end (each minute)."""
+    now = datetime.now(UTC)
+    runs, told = paces.learn(now), forecasts.forecast_hour(now)
+    if runs or told:
+        log.info("event=learned runs=%d forecasts=%d", runs, told)
+
+
 def clean_up() -> None:
     """Entry function: retention (each hour)."""
     config = current_app.config
-    days = (config[name] for name in ("RETENTION_DAYS", "RETENTION_FAILED_DAYS", "LEDGER_RETENTION_DAYS"))
-    gone = retention.clean_up(datetime.now(UTC), *days)
+    kept = ("RETENTION_DAYS", "RETENTION_FAILED_DAYS", "LEDGER_RETENTION_DAYS", "PLAN_RETENTION_DAYS")
+    gone = retention.clean_up(datetime.now(UTC), *(config[name] for name in kept))
     log.info("event=cleaned rows=%d", gone)

@@ -86,6 +86,7 @@ def upgrade():
     with op.batch_alter_table('node_days') as batch_op:
         batch_op.add_column(sa.Column('olt_id', sa.Integer(), nullable=False))
         batch_op.create_index('ix_node_days_olt_id_day', ['olt_id', 'day'], unique=False)
+        batch_op.create_index('ix_node_days_day', ['day'], unique=False)
         batch_op.create_foreign_key(batch_op.f('fk_node_days_olt_id'), 'olts', ['olt_id'], ['id'], ondelete='CASCADE')
 
     with op.batch_alter_table('quota_trackers') as batch_op:
@@ -127,6 +128,7 @@ def downgrade():
 
     with op.batch_alter_table('node_days') as batch_op:
         batch_op.drop_constraint(batch_op.f('fk_node_days_olt_id'), type_='foreignkey')
+        batch_op.drop_index('ix_node_days_day')
         batch_op.drop_index('ix_node_days_olt_id_day')
         batch_op.drop_column('olt_id')
 

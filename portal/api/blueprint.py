@@ -2,7 +2,15 @@
 
 from flask import Flask
 
-from portal.api import executions, openapi, pollers  # noqa: F401  (they declare their views)
+from portal.api import (  # noqa: F401  (they declare their views)
+    decisions,
+    executions,
+    ledger,
+    openapi,
+    planning,
+    pollers,
+    quotas,
+)
 from portal.api.errors import unrouted
 from portal.api.operations import bp
 

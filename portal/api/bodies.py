@@ -7,10 +7,12 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Annotated, Any
 
+from portal.domain.ledger import Verdict
 from portal.domain.statuses import (
     AttemptStatus,
     ErrorKind,
     ExecutionStatus,
+    NodeKind,
     PollerStatus,
     SkipReason,
     StepStatus,
@@ -254,3 +256,36 @@ class Run(ExecutionDetail):
     """The execution that was asked for."""
 
     created: Annotated[bool, "false: one of this node waits or runs already, and this is that one."]
+
+
+@dataclass(frozen=True)
+class LedgerRow:
+    """What one node cost its OLT in the period, and how much of what it read was new."""
+
+    node_id: int
+    node_name: str
+    kind: NodeKind
+    chained: Annotated[bool, "It runs after a master and has no clock of its own."]
+    interval_seconds: Annotated[int | None, "null: chained, or by a cron line."]
+    olt_id: int
+    olt_name: str
+    runs: Annotated[int, "Executions that ended, whatever their end; of chained nodes: steps that ran."]
+    failures: int
+    olt_time_ms: Annotated[int, "Time of its steps, in all tries."]
+    olt_time_percentage: Annotated[float, "Of the time of all nodes of its OLT."]
+    delay_ms: Annotated[int, "Sum of the delays of its runs; of masters."]
+    values_read: int
+    values_changed: Annotated[int, "Values that said something new; the first sight of a value too."]
+    values_changed_percentage: Annotated[float | None, "null: nothing was read."]
+    verdict: Annotated[Verdict | None, "costly: costs much, changes little; failing: most of its runs fail."]
+    freed_ms_per_day: Annotated[int | None, "What reading half as often would free; of costly ones."]
+
+
+@dataclass(frozen=True)
+class Ledger:
+    """Nodes by what they cost, dearest first."""
+
+    since: Annotated[datetime | None, "Beginning of the period, a UTC day; null: no hour has been entered yet."]
+    up_to: Annotated[datetime | None, "End of the last hour that was entered."]
+    items: list[LedgerRow]
+    next: Next

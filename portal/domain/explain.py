@@ -234,10 +234,10 @@ def _overrun(facts: Facts) -> Iterator[Message]:
 
 def _pool(facts: Facts, skip: SkipFacts) -> Iterator[Message]:
     if facts.pool.samples:
-        yield N_("No poller was free in %(full)d of the %(samples)d looks at the pool in that time",
+        yield N_("No poller was free in %(full)d of %(samples)d looks at the pool in that time",
                  full=facts.pool.full, samples=facts.pool.samples)  # fmt: skip
     elif skip.free_pollers is not None:
-        yield N_("%(count)d pollers were free when the slot came", count=skip.free_pollers)
+        yield N_("Pollers that were free when the slot came: %(count)d", count=skip.free_pollers)
 
 
 def _since(facts: Facts, skip: SkipFacts) -> Iterator[Message]:

@@ -16,10 +16,10 @@ def waited_for(facts: Facts) -> Iterator[Message]:
         yield held(facts, hold)
     others = [hold.took(facts.now).ms for hold in facts.holds if hold not in longest]
     if others:
-        yield N_("%(count)d more runs held the OLT meanwhile, for %(took)s together",
+        yield N_("Further runs on the OLT meanwhile: %(count)d, for %(took)s together",
                  count=len(others), took=Took(sum(others)))  # fmt: skip
     if facts.pool.full:
-        yield N_("No poller was free in %(full)d of the %(samples)d looks at the pool in that time",
+        yield N_("No poller was free in %(full)d of %(samples)d looks at the pool in that time",
                  full=facts.pool.full, samples=facts.pool.samples)  # fmt: skip
     elif not facts.holds:
         yield (

@@ -1,4 +1,4 @@
-"""What the ledger's sums of one node say: its share of the OLT's time, what was new, and whether it is worth it. Pure."""
+"""What the sums of one node say: its share of the OLT's time, what was new, and whether it is worth it. Pure."""
 
 from dataclasses import dataclass
 from enum import StrEnum

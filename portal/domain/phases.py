@@ -12,7 +12,7 @@ come closer together than before. A master whose slots lie at the full hour exac
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from itertools import accumulate
 from operator import add, sub
 
@@ -130,16 +130,29 @@ def _measure(olts: Iterable[Sequence[_Runs]], shifts: Mapping[int, int]) -> Meas
     return Measure(meeting, max(pool), sum(each * each for each in pool) / PERIOD)
 
 
-def least_loaded(pool: Sequence[int], interval: int, seconds: int, first: int, choices: int) -> int:
-    """Of the offsets 0 … `choices` - 1 from `first`: at which such a node's runs meet least; the first of equals."""
-    costs = _costs(pool, min(interval, PERIOD), seconds, first % PERIOD)[:choices]
-    return costs.index(min(costs))
+class Spread:
+    """First runs of new masters, one after the other: each where the pool, and its OLT, have least to do."""
 
+    def __init__(self, known: Iterable[PhasedNode]) -> None:
+        self._pool = [0] * PERIOD
+        self._own: dict[int, list[_Runs]] = {}
+        for node in known:
+            self._count(node.olt_id, _Runs.of(node))
 
-def add_runs(pool: list[int], start: int, interval: int, seconds: int) -> None:
-    """Count the runs of a node that strikes first at `start` (seconds)."""
-    step = min(interval, PERIOD)
-    _add(pool, _Runs(0, start % step, step, max(1, seconds), 0), 0, 1)
+    def place(self, olt_id: int, first: datetime, interval_seconds: int, duration_ms: int, choices: int) -> datetime:
+        """One of the `choices` seconds from `first` on; the first of equals. It is counted from then on."""
+        runs = _Runs.of(PhasedNode(0, olt_id, first, interval_seconds, duration_ms))
+        both = self._pool.copy()
+        for other in self._own.get(olt_id, ()):
+            _add(both, other, 0, _APART)
+        costs = _costs(both, runs.step, runs.seconds, runs.first)[:choices]
+        found = first + timedelta(seconds=costs.index(min(costs)))
+        self._count(olt_id, _Runs.of(PhasedNode(0, olt_id, found, interval_seconds, duration_ms)))
+        return found
+
+    def _count(self, olt_id: int, runs: _Runs) -> None:
+        _add(self._pool, runs, 0, 1)
+        self._own.setdefault(olt_id, []).append(runs)
 
 
 def _add(pool: list[int], runs: _Runs, shift: int, count: int) -> None:

@@ -134,8 +134,7 @@ class _Queue:
             else:
                 self.waiting.append((at, node, number))
             following = arrivals[number + 1][0] if number + 1 < len(arrivals) else _NEVER
-            if following > at:  # all of one moment compete
-                self._start(max(at, 0), following, found)
+            self._start(max(at, 0), following, found)  # nothing before the last of one moment: they compete
         return found
 
     def _start(self, now: int, until: int, found: list[tuple[int | None, LossCause | None]]) -> None:

@@ -148,7 +148,11 @@ class NodeDay(Base):
     """
 
     __tablename__ = "node_days"
-    __table_args__ = (UniqueConstraint("node_id", "day"), Index("ix_node_days_olt_id_day", "olt_id", "day"))
+    __table_args__ = (
+        UniqueConstraint("node_id", "day"),
+        Index("ix_node_days_olt_id_day", "olt_id", "day"),
+        Index("ix_node_days_day", "day"),
+    )
 
     id: Mapped[int] = mapped_column(BigId, primary_key=True)
     node_id: Mapped[int] = mapped_column(ForeignKey("workflow_nodes.id", ondelete="CASCADE"))

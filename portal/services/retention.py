@@ -5,34 +5,54 @@ from typing import Any
 
 from sqlalchemy import ColumnElement, delete, select
 
-from portal.domain.statuses import ExecutionStatus
+from portal.domain.statuses import ExecutionStatus, NotificationStatus
 from portal.extensions import Base, transaction
-from portal.models import CoordinatorLog, Execution, OnuEvent, PollerStats, Probe, Trial
+from portal.models import (
+    CoordinatorLog,
+    Execution,
+    ExecutionPlan,
+    NodeDay,
+    Notification,
+    OnuEvent,
+    PollerStats,
+    Probe,
+    Trial,
+)
 from portal.services.collecting import history
+from portal.services.decisions import LOG_DAYS
 
 BATCH = 500
-LOG_DAYS = 7
 STATS_DAYS = 7
 EVENT_DAYS = 365
 PROBE_DAYS = 1
 TRIAL_DAYS = 1
+LEDGER_DAYS = 730
+PLAN_DAYS = 3
+ALERT_DAYS = 30
 
 
-def clean_up(now: datetime, days: int, failed_days: int) -> int:
+def clean_up(
+    now: datetime, days: int, failed_days: int, ledger_days: int = LEDGER_DAYS, plan_days: int = PLAN_DAYS
+) -> int:  # fmt: skip
     """Delete everything past its time, and thin the history; returns how many rows went.
 
     Steps and attempts go with their execution.
     """
     ok = (ExecutionStatus.SUCCESS, ExecutionStatus.INTERRUPTED)
+    over = (NotificationStatus.SENT, NotificationStatus.GIVEN_UP)
     return sum((
         _drop(Execution, Execution.status.in_(ok) & (Execution.finished_at < now - timedelta(days=days))),
         _drop(Execution, (Execution.status == ExecutionStatus.FAILED)
               & (Execution.finished_at < now - timedelta(days=failed_days))),
         _drop(CoordinatorLog, CoordinatorLog.timestamp < now - timedelta(days=LOG_DAYS)),
         _drop(PollerStats, PollerStats.timestamp < now - timedelta(days=STATS_DAYS)),
+        _drop(NodeDay, NodeDay.day < now - timedelta(days=ledger_days)),
+        _drop(ExecutionPlan, ExecutionPlan.created_at < now - timedelta(days=plan_days)),
         _drop(OnuEvent, OnuEvent.happened_at < now - timedelta(days=EVENT_DAYS)),
         _drop(Probe, Probe.created_at < now - timedelta(days=PROBE_DAYS)),
         _drop(Trial, Trial.created_at < now - timedelta(days=TRIAL_DAYS)),
+        _drop(Notification, Notification.status.in_(over)
+              & (Notification.created_at < now - timedelta(days=ALERT_DAYS))),
         history.thin(now),
     ))  # fmt: skip
 

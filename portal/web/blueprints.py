@@ -4,20 +4,28 @@ from flask import Flask
 
 from portal.extensions import login_manager
 from portal.web import (
+    alerts,
     auth,
     catalogue,
     credentials,
     dashboard,
     executions,
+    explain,
     formulas,
+    ledger,
+    log,
     olt_actions,
     olts,
     onus,
+    planning,
     pollers,
     probes,
     queue,
+    quotas,
     templates,
+    timeline,
     trials,
+    violations,
     workflows,
 )
 from portal.web.access import guard
@@ -25,14 +33,22 @@ from portal.web.errors import init_errors
 from portal.web.frame import init_frame
 
 BLUEPRINTS = (
+    alerts.bp,
     auth.bp,
     dashboard.bp,
     executions.bp,
     pollers.bp,
     queue.bp,
+    quotas.bp,
+    violations.bp,
+    log.bp,
+    explain.bp,
+    ledger.bp,
     olts.bp,
     olt_actions.bp,
+    timeline.bp,
     workflows.bp,
+    planning.bp,
     templates.bp,
     onus.bp,
     credentials.bp,

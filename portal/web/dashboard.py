@@ -8,7 +8,7 @@ from flask_babel import ngettext
 from markupsafe import Markup
 
 from portal.domain.statuses import Role
-from portal.queries import dashboard
+from portal.queries import dashboard, quotas
 from portal.web import charts, live
 from portal.web.access import requires
 from portal.web.formatting import now, number
@@ -48,6 +48,7 @@ def index() -> Response:
         title=_title(found.counts),
         lead=_lead(found.counts),
         overview=found,
+        glance=quotas.glance(now()),
         busy=charts.busy(found.pool, charts.window(now(), dashboard.HOUR, EDGE, GAP)),
         limit=charts.saturation_height(),
     )

@@ -146,6 +146,12 @@ def hour(moment: datetime) -> str:
     return f"{moment.astimezone(zone()):%H:%M}"
 
 
+def hour_span(start: datetime) -> str:
+    """The hour from `start` on: 10:00–11:00, with the day when it is not today's."""
+    text = f"{hour(start)}–{hour(start + timedelta(hours=1))}"
+    return text if clock(start, seconds=False) == hour(start) else f"{day(start)}, {text}"
+
+
 def _month(number_: int) -> str:
     names: Any = get_locale().months["format"]["abbreviated"] if get_locale() else {}
     return str(names.get(number_, number_)).rstrip(".")
@@ -200,4 +206,6 @@ FILTERS: dict[str, Callable[..., Any]] = {
     "elapsed": elapsed,
     "countdown": countdown,
     "at": at,
+    "hour": hour,
+    "hour_span": hour_span,
 }

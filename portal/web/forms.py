@@ -45,15 +45,15 @@ KIND_LABELS = {
 
 def said(message: str) -> str:
     """What a service or rule says, in the reader's language and as a sentence's beginning."""
-    text = _translated(message)
+    text = translated(message)
     return text[:1].upper() + text[1:]
 
 
-def _translated(value: object) -> str:
+def translated(value: object) -> str:
     """A message in the reader's language, also those that are a part of it."""
     if not isinstance(value, Message):
         return str(value)
-    params = {name: _translated(part) if isinstance(part, str) else part for name, part in value.params.items()}
+    params = {name: translated(part) if isinstance(part, str) else part for name, part in value.params.items()}
     return str(gettext(value.msgid, **params))
 
 

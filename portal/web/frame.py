@@ -2,14 +2,11 @@
 
 import hashlib
 from collections.abc import Collection
-from io import BytesIO
 from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.parse import urlencode
 
-from babel.messages.mofile import write_mo
-from babel.messages.pofile import read_po
-from babel.support import NullTranslations, Translations
+from babel.support import NullTranslations
 from flask import Flask, Response, current_app, request, session, url_for
 from flask_babel import Domain, LazyString
 from flask_babel import lazy_gettext as _l
@@ -17,6 +14,7 @@ from flask_login import current_user
 from jinja2 import Environment
 from werkzeug.routing import IntegerConverter
 
+from portal import translating
 from portal.extensions import babel
 from portal.queries.olts import expected
 from portal.queries.pulse import read as read_pulse
@@ -69,13 +67,17 @@ class Page(NamedTuple):
 
 PAGES = (
     Page("dashboard.index", _l("Home"), "home", "i"),
-    Page("olts.index", _l("OLTs"), "router", "o", ("olt_actions", "credentials", "probes", "trials")),
-    Page("workflows.index", _l("Workflows"), "sitemap", "w", ("templates",)),
+    Page("olts.index", _l("OLTs"), "router", "o", ("olt_actions", "timeline", "credentials", "probes", "trials", "ledger")),
+    Page("workflows.index", _l("Workflows"), "sitemap", "w", ("templates", "planning")),
     Page("executions.index", _l("Executions"), "list-check", "e"),
     Page("pollers.index", _l("Pollers"), "cpu", "p"),
     Page("queue.index", _l("Queue"), "stack-2", "q"),
+    Page("quotas.index", _l("Quotas"), "progress", "k"),
+    Page("violations.index", _l("Violations"), "trending-down", "v"),
+    Page("log.index", _l("Decision log"), "history", "l", ("explain",)),
     Page("onus.index", _l("ONUs"), "access-point", "u"),
     Page("catalogue.index", _l("Catalogue"), "tag", "c", ("formulas",)),
+    Page("alerts.index", _l("Alerts"), "bell", "a"),
 )
 
 
@@ -86,20 +88,9 @@ class PoDomain(Domain):
         """The catalogue of this request's language; English, the language of the msgids, where there is none."""
         name = formatting.language()
         if name not in self.cache:
-            self.cache[name] = self._read(name)
+            self.cache[name] = translating.read(self.translation_directories, name)
         found: NullTranslations = self.cache[name]
         return found
-
-    def _read(self, name: str) -> NullTranslations:
-        for directory in self.translation_directories:
-            path = Path(directory) / name / "LC_MESSAGES" / "messages.po"
-            if path.exists():
-                compiled = BytesIO()
-                with path.open("rb") as text:
-                    write_mo(compiled, read_po(text, locale=name))
-                compiled.seek(0)
-                return Translations(compiled)
-        return NullTranslations()
 
 
 class Macros:
@@ -208,6 +199,7 @@ def init_frame(app: Flask) -> None:
         language=formatting.language,
         olt_face=words.olt_face,
         onu_face=words.onu_face,
+        quota_face=words.quota_face,
         lane_word=words.lane_word,
         expected_run=expected,
         can=can,

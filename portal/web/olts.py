@@ -12,13 +12,15 @@ from werkzeug.wrappers import Response as BaseResponse
 from portal.domain.statuses import Role
 from portal.extensions import htmx
 from portal.models import Olt
-from portal.queries import catalogue, keyset, learned, olts, workflows
+from portal.queries import catalogue, keyset, learned, ledger, olts, workflows
 from portal.services.errors import Invalid
 from portal.services.network import olts as service
-from portal.web import args, live
+from portal.web import args, live, timeline
+from portal.web import ledger as ledger_words
 from portal.web.access import requires
 from portal.web.formatting import now, number
 from portal.web.forms import DeleteForm, OltForm
+from portal.web.quotas import card as quota_card
 from portal.web.trials import MODES
 
 bp = Blueprint("olts", __name__, url_prefix="/olts")
@@ -110,15 +112,27 @@ def detail(olt_id: int) -> Response:
         "olts/detail.html",
         olt=olt,
         running=olts.running_now([olt.id]).get(olt.id),
+        timeline=None if htmx else timeline.of(olt, 0),
+        hours=timeline.HOURS,
         view=workflows.of_olt(olt),
+        promises=quota_card(olt.id),
         ports=olts.ports(olt.id),
         executions=olts.last_executions(olt.id),
         credential=catalogue.credential(olt.credential_id),
         choices=[] if htmx else catalogue.oid_choices(olt.brand_id),
         sizes=[] if htmx else learned.sizes(olt),
         families=[] if htmx else learned.families(olt.id),
+        ledger=[] if htmx else _costliest(olt.id),
+        fine=ledger_words.fine,
+        told=ledger_words.told,
         modes=[(mode.value, str(label)) for mode, label in MODES.items()],
     )
+
+
+def _costliest(olt_id: int) -> list[ledger.Row]:
+    """What cost the OLT most in the last week."""
+    asked = ledger.period(7)
+    return ledger.top(asked, olt_id) if asked else []
 
 
 @bp.route("/new", methods=["GET", "POST"], endpoint="new")

@@ -8,15 +8,22 @@ from flask_babel import LazyString, gettext
 from flask_babel import lazy_gettext as _l
 from flask_babel import lazy_pgettext as pgettext  # under the name that pybabel looks for
 
+from portal.domain.feasibility import Verdict as FitVerdict
 from portal.domain.statuses import (
+    AlertKind,
     AttemptStatus,
     ErrorKind,
+    EventType,
     ExecutionStatus,
+    LossCause,
     NodeKind,
+    NotificationStatus,
     OltState,
     PollerStatus,
     Presence,
+    QuotaStatus,
     Role,
+    Severity,
     SkipReason,
     StepStatus,
     Trigger,
@@ -80,6 +87,75 @@ FACES: Mapping[type[StrEnum], Mapping[str, Face]] = {
         "table": Face(_l("Table"), "quiet", "table"),
         "bulk": Face(_l("Bulk"), "quiet", "stack-2"),
     },
+    EventType: {
+        "SLOT_SKIPPED": Face(_l("Slot skipped"), "amber", "player-skip-forward"),
+        "WORKER_LOST": Face(_l("Poller lost"), "amber", "heartbeat"),
+        "REQUEUED": Face(_l("Queued again"), "quiet", "repeat"),
+        "EXECUTION_ABORTED": Face(_l("Execution stopped"), "amber", "player-stop"),
+        "POISONED": Face(_l("Execution given up"), "red", "circle-x"),
+        "OLT_STATE_CHANGED": Face(_l("OLT changed state"), "quiet", "router"),
+        "SUSPECT_TABLE": Face(_l("Doubtful table"), "amber", "alert-triangle"),
+        "TASK_ADDED": Face(_l("Task added"), "quiet", "plus"),
+        "TASK_REMOVED": Face(_l("Task removed"), "quiet", "minus"),
+        "TASK_INTERVAL_CHANGED": Face(_l("Interval changed"), "quiet", "clock"),
+        "OLT_ENABLED": Face(_l("OLT enabled"), "quiet", "circle-check"),
+        "OLT_DISABLED": Face(_l("OLT disabled"), "muted", "ban"),
+        "PLAN_ADJUSTED": Face(_l("Plan adjusted"), "quiet", "calendar-time"),
+        "QUOTA_ADJUSTED": Face(_l("Quota adjusted"), "quiet", "pencil"),
+        "QUOTA_VIOLATION": Face(_l("Quota not met"), "red", "alert-circle"),
+        "QUOTA_INTERRUPTED": Face(_l("Quota interrupted"), "amber", "player-stop"),
+        "INTERVAL_OVERRIDDEN": Face(_l("Short interval allowed"), "amber", "alert-triangle"),
+        "SYSTEM": Face(_l("System"), "quiet", "settings"),
+    },
+    FitVerdict: {
+        "fits": Face(_l("Fits"), "quiet", "circle-check"),
+        "tight": Face(_l("Tight"), "amber", "alert-triangle"),
+        "impossible": Face(_l("Does not fit"), "red", "circle-x"),
+    },
+    LossCause: {
+        "olt_busy": Face(_l("OLT busy"), "amber", "hourglass"),
+        "pool_full": Face(_l("No free poller"), "amber", "cpu"),
+        "overrun": Face(_l("Longer than its interval"), "amber", "clock-exclamation"),
+        "timeout": Face(_l("Timed out"), "red", "clock-exclamation"),
+        "unreachable": Face(_l("Unreachable"), "red", "plug-connected-x"),
+        "paused": Face(_l("Paused"), "amber", "player-pause"),
+        "restart": Face(_l("Scheduler not running"), "amber", "power"),
+        "disabled": DISABLED,
+        "cancelled": Face(_l("Cancelled"), "amber", "player-stop"),
+        "device": Face(_l("Error of the OLT"), "red", "alert-circle"),
+        "worker_lost": Face(_l("Poller lost"), "red", "heartbeat"),
+        "internal": Face(_l("Fault of this program"), "red", "alert-circle"),
+        "pending": Face(_l("Not ended yet"), "muted", "hourglass"),
+        "unknown": Face(_l("Not known"), "muted", "question-mark"),
+    },
+    AlertKind: {
+        "quota_violation": Face(_l("Quota not met"), "quiet", "trending-down"),
+        "olt_unreachable": Face(_l("OLT does not answer"), "quiet", "plug-connected-x"),
+        "olt_back": Face(_l("OLT answers again"), "quiet", "plug-connected"),
+        "suspect_table": Face(_l("Doubtful table"), "quiet", "table"),
+        "system": Face(_l("This program itself"), "quiet", "settings"),
+        "test": Face(pgettext("alert", "Test"), "quiet", "test-pipe"),
+    },
+    NotificationStatus: {
+        "PENDING": PENDING,
+        "SENDING": Face(_l("Being sent"), "blue", "loader-2"),
+        "SENT": Face(pgettext("alert", "Sent"), "quiet", "check"),
+        "GIVEN_UP": Face(pgettext("alert", "Given up"), "red", "circle-x"),
+    },
+    Severity: {
+        "LOW": Face(pgettext("severity", "Low"), "muted", "info-circle"),
+        "MEDIUM": Face(pgettext("severity", "Medium"), "quiet", "alert-circle"),
+        "HIGH": Face(pgettext("severity", "High"), "amber", "alert-triangle"),
+        "CRITICAL": Face(pgettext("severity", "Critical"), "red", "bolt"),
+    },
+    QuotaStatus: {
+        "IN_PROGRESS": Face(_l("In progress"), "quiet", "progress"),
+        "COMPLETED": Face(pgettext("quota", "Met"), "quiet", "check"),
+        "PARTIAL": Face(pgettext("quota", "Nearly met"), "quiet", "circle-check"),
+        "QUOTA_NOT_MET": Face(pgettext("quota", "Not met"), "red", "trending-down"),
+        "FAILED": Face(pgettext("quota", "Failed"), "red", "circle-x"),
+        "INTERRUPTED": Face(pgettext("quota", "Interrupted"), "muted", "player-stop"),
+    },
     Role: {
         "viewer": Face(_l("Viewer"), "quiet", "eye"),
         "operator": Face(_l("Operator"), "quiet", "user"),
@@ -91,6 +167,7 @@ ONLINE = Face(_l("Online"), "quiet", "antenna-bars-5")
 OFFLINE = Face(_l("Offline"), "red", "antenna-bars-off")
 NO_READING = Face(_l("No reading"), "muted", "minus")
 NO_SIGN = Face(_l("No sign"), "red", "heartbeat")
+AT_RISK = Face(pgettext("quota", "At risk"), "amber", "alert-triangle")
 
 ERRORS: Mapping[ErrorKind, LazyString] = {
     ErrorKind.TIMEOUT: _l("The OLT did not answer in time"),
@@ -114,6 +191,9 @@ ERRORS: Mapping[ErrorKind, LazyString] = {
 
 SKIPS: Mapping[SkipReason, LazyString] = {
     SkipReason.STILL_ACTIVE: _l("The run before was still going on"),
+    SkipReason.OVERRUN: _l("The node's last run took longer than its interval"),
+    SkipReason.OLT_BUSY: _l("The node's last run still waited for the OLT"),
+    SkipReason.POOL_FULL: _l("The node's last run still waited for a free poller"),
     SkipReason.SCHEDULER_DOWN: _l("The scheduler was not running"),
     SkipReason.OLT_PAUSED: _l("The OLT was paused"),
     SkipReason.OLT_UNREACHABLE: _l("The OLT was unreachable"),
@@ -123,6 +203,7 @@ SKIPS: Mapping[SkipReason, LazyString] = {
     SkipReason.STOPPED_ON_FAILURE: _l("An earlier step failed and the chain stops on failure"),
     SkipReason.LEASE_LOST: _l("The reservation of the OLT was lost"),
     SkipReason.ABORTED: _l("The run was cancelled"),
+    SkipReason.CANCELLED: _l("A person cancelled it"),
     SkipReason.NO_ONUS: _l("No ONU is known yet: run the discovery first"),
 }
 
@@ -132,6 +213,15 @@ OUTCOMES: dict[SizeOutcome, LazyString] = {
     SizeOutcome.TOO_BIG: _l("refused: tooBig"),
     SizeOutcome.TIMEOUT: _l("not answered, though fewer were"),
     SizeOutcome.TRUNCATED: _l("answered, the rest was cut off"),
+}
+
+
+LEVELS = {
+    "DEBUG": Face(_l("Debug"), "muted", "note"),
+    "INFO": Face(_l("Information"), "quiet", "info-circle"),
+    "WARNING": Face(_l("Warning"), "amber", "alert-triangle"),
+    "ERROR": Face(_l("Error"), "red", "alert-circle"),
+    "CRITICAL": Face(_l("Critical"), "red", "alert-triangle"),
 }
 
 
@@ -158,6 +248,19 @@ def onu_face(online: bool | None) -> Face:
     return NO_READING if online is None else ONLINE if online else OFFLINE
 
 
+def quota_face(status: QuotaStatus, at_risk: bool) -> Face:
+    """How a promise stands."""
+    return AT_RISK if at_risk else face(status)
+
+
+def task_words(task_type: str) -> str:
+    """A task type for people: `discovery` → Discovery, `get_rx` → GET rx, `walk_names` → Walk names."""
+    kind, _, key = task_type.partition("_")
+    known = FACES[NodeKind].get(kind)
+    word = "GET" if kind == NodeKind.GET else known.label if known else kind
+    return f"{word} {key}".rstrip()
+
+
 def error_words(kind: ErrorKind | None) -> LazyString | str:
     """The error in words; empty when there is none."""
     return ERRORS[kind] if kind else ""
@@ -166,6 +269,11 @@ def error_words(kind: ErrorKind | None) -> LazyString | str:
 def skip_words(reason: SkipReason | None) -> LazyString | str:
     """Why a step or slot was skipped; empty when it was not."""
     return SKIPS[reason] if reason else ""
+
+
+def level_face(level: str) -> Face:
+    """How a level of the decision log looks."""
+    return LEVELS[level]
 
 
 def told(text: str) -> str:
@@ -182,6 +290,8 @@ FILTERS = {
     "face": face,
     "error_words": error_words,
     "skip_words": skip_words,
+    "level_face": level_face,
     "outcome_words": outcome_words,
     "told": told,
+    "task_words": task_words,
 }

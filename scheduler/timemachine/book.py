@@ -1,22 +1,43 @@
-"""The whole history of every slot, for small worlds: what became of it, who held its OLT, whether the grid adds up. Pure.
+"""The whole history of every slot, for small worlds: what became of it, who held its OLT, whether all adds up. Pure.
 
 The grid is reckoned here from the clocks alone, not from what the machine decided.
 """
 
 from collections import Counter, defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from typing import Any
+from enum import StrEnum
+from typing import Any, TypeVar
 
-from portal.domain import quota
+from portal.domain import quota, schedule
 from portal.domain.quota import Counts, Settlement, TrackerKey
 from portal.domain.slots import SkippedSlots
-from portal.domain.statuses import TERMINAL, ExecutionStatus, LossCause, SkipReason
+from portal.domain.statuses import TERMINAL, LossCause, SkipReason
 from scheduler.timemachine.ledger import TICK, Times
 from scheduler.timemachine.world import Hold, Node, Run
 
-WITHDRAWN = "withdrawn"  # had come, was not decided yet, and then a person stopped or changed its clock
+Kept = TypeVar("Kept")
+
+
+class Trouble(StrEnum):
+    """What can be so for a while: of the whole (id 0), of an OLT, or of a node."""
+
+    DOWN = "down"  # nothing ticks
+    FULL = "full"  # no poller is free
+    SILENT = "silent"
+    PAUSED = "paused"
+    UNREACHABLE = "unreachable"
+    OLT_OFF = "olt_off"
+    NODE_OFF = "node_off"
+
+
+@dataclass
+class Span:
+    """From when to when it was so; `until` None: it still is."""
+
+    since: datetime
+    until: datetime | None = None
 
 
 @dataclass(frozen=True)
@@ -44,22 +65,6 @@ class Segment:
     next_then: datetime | None = None
 
 
-@dataclass(frozen=True)
-class SlotFacts:
-    """All that is known of one slot, for whoever is to explain it; `truth` is what the machine knows to have happened.
-
-    `holds`: who held the OLT between the slot and its start (or its end, if it never started), oldest first.
-    """
-
-    node: Node
-    slot: datetime
-    run: Run | None
-    skip: Skip | None
-    holds: tuple[Hold, ...]
-    truth: str  # an ExecutionStatus of a run, a SkipReason of a skip, or WITHDRAWN
-    cause: LossCause | None  # None: completed, or still alive
-
-
 @dataclass
 class Book:
     """Everything that happened. Grows with time."""
@@ -70,8 +75,11 @@ class Book:
     runs: dict[tuple[int, datetime], list[Run]] = field(default_factory=lambda: defaultdict(list))
     skips: list[Skip] = field(default_factory=list)
     skipped: dict[tuple[int, datetime], list[Skip]] = field(default_factory=lambda: defaultdict(list))
+    # Had come, were not decided yet, and then a person stopped or changed their clock; when.
     withdrawn: dict[tuple[int, datetime], datetime] = field(default_factory=dict)
-    holds: dict[int, list[Hold]] = field(default_factory=lambda: defaultdict(list))
+    holds: dict[int, list[Hold]] = field(default_factory=lambda: defaultdict(list))  # OLT → tries, in order
+    spans: dict[tuple[Trouble, int], list[Span]] = field(default_factory=lambda: defaultdict(list))
+    folded: datetime | None = None  # slots up to then are forgotten
 
     def clock(self, node: Node, moment: datetime | None, now: datetime) -> None:
         """A clock is about to move off its grid to `moment`; `node` still says where it stands."""
@@ -114,6 +122,31 @@ class Book:
             node = run.node
             self.holds[node.olt.olt_id].append(Hold(run.execution_id, node.node_id, node.key, run.started_at, now))
 
+    def turn(self, trouble: Trouble, ident: int, on: bool, now: datetime) -> None:
+        """It begins to be so, or ends."""
+        spans = self.spans[trouble, ident]
+        lasts = bool(spans) and spans[-1].until is None
+        if on and not lasts:
+            spans.append(Span(now))
+        elif not on and lasts:
+            spans[-1].until = now
+
+    def fold(self, before: datetime) -> None:
+        """Forget every slot up to a moment, and who held which OLT then. Nothing of them may be alive."""
+        self.runs = _since(self.runs, before)
+        self.skipped = _since(self.skipped, before)
+        self.withdrawn = {name: at for name, at in self.withdrawn.items() if name[1] > before}
+        self.skips = [skip for skip in self.skips if skip.last > before]
+        for olt, holds in self.holds.items():
+            self.holds[olt] = [hold for hold in holds if hold.until is None or hold.until > before]
+        self.segments = [one for one in self.segments if one.stopped_at is None or one.stopped_at > before]
+        for one in self.segments:
+            if one.interval_seconds:
+                one.first = schedule.next_on_grid(one.first, one.interval_seconds, before)
+            else:
+                one.first = max(one.first, before + 2 * TICK)
+        self.folded = before
+
     # Judgement
 
     def wrong_slots(self, now: datetime) -> list[str]:
@@ -140,12 +173,13 @@ class Book:
             moments: Iterator[datetime] = iter(self.times(segment.cron, segment.first - TICK, end))
         else:
             moments = _grid(segment.first, segment.interval_seconds or 1, end)
-        return ((node.node_id, slot) for slot in moments)
+        return ((node.node_id, slot) for slot in moments if self.folded is None or slot > self.folded)
 
     def recount(self) -> dict[TrackerKey, tuple[Counts, Counter[LossCause]]]:
         """Every tracker anew from executions and skips, as `flask quotas audit` does from rows; without `pending`."""
         settled = [*self._of_runs(), *self._of_skips()]
-        sums, losses = quota.total(settled), defaultdict(Counter[LossCause])
+        sums = quota.total(settled)
+        losses: dict[TrackerKey, Counter[LossCause]] = defaultdict(Counter)
         for one in settled:
             if one.cause is not None:
                 losses[one.key][one.cause] += one.slots
@@ -166,40 +200,16 @@ class Book:
         alive = (run for runs in self.runs.values() for run in runs if run.status not in TERMINAL)
         return Counter(_key(run.node, run.scheduled_for) for run in alive)
 
-    # For whoever explains
-
     def slots(self) -> list[tuple[int, datetime]]:
-        """Every slot that was decided, as (node id, moment), in order."""
-        return sorted({*(k for k, v in self.runs.items() if v), *(k for k, v in self.skipped.items() if v),
-                       *self.withdrawn})  # fmt: skip
+        """Every slot that came, as (node id, moment), in order."""
+        decided = (name for kept in (self.runs, self.skipped) for name, found in kept.items() if found)
+        return sorted({*decided, *self.withdrawn})
 
-    def facts(self, node_id: int, slot: datetime) -> SlotFacts | None:
-        """What is known of one slot. None: there was no such slot."""
-        name = (node_id, slot)
-        if runs := self.runs.get(name):
-            run = runs[0]
-            until = run.first_start or run.finished_at
-            holds = self._holds(run.node, slot, until, run.execution_id)
-            status = run.status
-            cause = quota.cause_of_end(status, run.error_kind, run.skip_reason) if status in TERMINAL else None
-            return SlotFacts(run.node, slot, run, None, holds, status, cause)
-        if skips := self.skipped.get(name):
-            skip = skips[0]
-            holds = self._holds(skip.node, slot, skip.decided_at, 0)
-            return SlotFacts(skip.node, slot, None, skip, holds, skip.reason, quota.cause_of_skip(skip.reason))
-        if name in self.withdrawn:
-            node = next(segment.node for segment in self.segments if segment.node.node_id == node_id)
-            return SlotFacts(node, slot, None, None, (), WITHDRAWN, LossCause.DISABLED)
-        return None
 
-    def _holds(self, node: Node, slot: datetime, until: datetime | None, own: int) -> tuple[Hold, ...]:
-        past = [hold for hold in self.holds[node.olt.olt_id]
-                if hold.execution_id != own and hold.until is not None and hold.until > slot
-                and (until is None or hold.since < until)]  # fmt: skip
-        run = node.olt.running
-        if run is not None and run.execution_id != own and run.started_at and (until is None or run.started_at < until):
-            past.append(Hold(run.execution_id, run.node.node_id, run.node.key, run.started_at, None))
-        return tuple(past)
+def _since(kept: Mapping[tuple[int, datetime], list[Kept]], before: datetime) -> Any:
+    found: dict[tuple[int, datetime], list[Kept]] = defaultdict(list)
+    found.update((name, one) for name, one in kept.items() if name[1] > before)
+    return found
 
 
 def _key(node: Node, slot: datetime) -> TrackerKey:
@@ -209,5 +219,3 @@ def _key(node: Node, slot: datetime) -> TrackerKey:
 def _grid(first: datetime, interval: int, end: datetime) -> Iterator[datetime]:
     count = 0 if end < first else int((end - first).total_seconds() // interval) + 1
     return (first + timedelta(seconds=k * interval) for k in range(count))
-
-

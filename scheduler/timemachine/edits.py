@@ -6,11 +6,12 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from portal.domain import schedule
-from portal.domain.quota import hour_of
-from portal.domain.statuses import ErrorKind, EventType, ExecutionStatus, OltState, SkipReason
+from portal.domain.quota import hour_at
+from portal.domain.statuses import ErrorKind, EventType, OltState, SkipReason
 from scheduler.timemachine import events, life
+from scheduler.timemachine.book import Trouble
 from scheduler.timemachine.state import UPKEEP, State
-from scheduler.timemachine.world import Node, Olt, build_node
+from scheduler.timemachine.world import Node, Olt, Outcome, build_node
 
 
 def _after_enabling(state: State, node: Node) -> datetime:
@@ -39,6 +40,7 @@ def set_node_enabled(state: State, event: events.SetNodeEnabled) -> None:
     if node is None or node.deleted or node.enabled is event.enabled:
         return
     node.enabled = event.enabled
+    state.turn(Trouble.NODE_OFF, node.node_id, not event.enabled)
     _settle(state, node)
     if not event.enabled:
         _end_of_node(state, node, "its node was disabled")
@@ -85,6 +87,7 @@ def delete_node(state: State, event: events.DeleteNode) -> None:
         return
     _end_of_node(state, node, "its node was deleted")
     node.deleted = True
+    state.turn(Trouble.NODE_OFF, node.node_id, True)
     _settle(state, node)
     if node.active is None:
         forget(state, node)
@@ -102,14 +105,16 @@ def set_olt_enabled(state: State, event: events.SetOltEnabled) -> None:
     if olt.enabled is event.enabled:
         return
     olt.enabled = event.enabled
+    state.turn(Trouble.OLT_OFF, olt.olt_id, not event.enabled)
+    state.ledger.interrupt(olt.olt_id, hour_at(state.now), not event.enabled)
     if event.enabled:
         olt.failures, olt.probe_at = 0, None
         if olt.state is not OltState.PAUSED:
             olt.state, olt.since = OltState.UNKNOWN, state.now
+            state.turn(Trouble.UNREACHABLE, olt.olt_id, False)
     for node in olt.nodes:
         _settle(state, node)
     if not event.enabled:
-        state.ledger.interrupted.add((olt.olt_id, hour_of(state.now)))
         active = life.active_of(olt)
         life.end_waiting(state, active, "its OLT was disabled", SkipReason.OLT_DISABLED, ErrorKind.ABORTED)
         if olt.running is not None and olt.running.outcome is not None:
@@ -162,9 +167,10 @@ def silence(state: State, event: events.Silence) -> None:
     """An OLT falls silent, or answers again. What runs on it meanwhile has had answers before."""
     olt = state.olts[event.olt_id]
     olt.silent = event.silent
+    state.turn(Trouble.SILENT, olt.olt_id, event.silent)
     run = olt.running
     if event.silent and run is not None and run.outcome is not None and run.outcome.answered:
-        life.expect(state, run, life.Outcome(state.rules.give_up, ErrorKind.TIMEOUT, answered=True))
+        life.expect(state, run, Outcome(state.rules.give_up, ErrorKind.TIMEOUT, answered=True))
 
 
 def pace(state: State, event: events.Pace) -> None:
@@ -180,6 +186,7 @@ def errors(state: State, event: events.Errors) -> None:
 def scheduler_up(state: State, event: events.SchedulerUp) -> None:
     """No ticks, no periodic jobs; or again."""
     state.scheduler_up = event.up
+    state.turn(Trouble.DOWN, 0, not event.up)
 
 
 def pollers_up(state: State, event: events.PollersUp) -> None:
@@ -189,7 +196,7 @@ def pollers_up(state: State, event: events.PollersUp) -> None:
     state.pollers_up = event.up
     state.generation += 1
     state.free = dict(state.pollers) if event.up else dict.fromkeys(state.pollers, 0)
-    state.figures.pool(state.free_pollers(), state.now)
+    state.pool_changed()
     if event.up:
         return
     running = [olt.running for olt in state.olts.values() if olt.running is not None]
@@ -221,5 +228,3 @@ _HOW: dict[type, Callable[[State, Any], None]] = {
 def carry_out(state: State, event: events.Event) -> None:
     """Let it happen now. What makes no sense any more (its node was deleted) is passed over."""
     _HOW[type(event)](state, event)
-
-

@@ -72,6 +72,11 @@ class Figures:
             self.full_seconds += (now - self.full_since) / timedelta(seconds=1)
             self.full_since = None
 
+    def full_share(self, now: datetime) -> float:
+        """Percent of the time so far without a free poller."""
+        lasting = (now - self.full_since) / timedelta(seconds=1) if self.full_since is not None else 0.0
+        return 100 * (self.full_seconds + lasting) / max(1.0, (now - self.since) / timedelta(seconds=1))
+
     def busy_share(self, olt_id: int, now: datetime) -> float:
         """Percent of the time so far that an OLT was held."""
         return 100 * self.olt_busy[olt_id] / max(1.0, (now - self.since) / timedelta(seconds=1))

@@ -119,6 +119,10 @@ class Ledger:
         if tracker.pending < 0:
             raise AssertionError(f"{one.key} settles more than was promised")
 
+    def interrupt(self, olt_id: int, hour: datetime, interrupted: bool) -> None:
+        """An OLT is disabled, or enabled again, in an hour that is not over."""
+        (self.interrupted.add if interrupted else self.interrupted.discard)((olt_id, hour))
+
     def look(self, now: datetime) -> None:
         """Note which trackers are at risk at this moment."""
         for hour in self.open:

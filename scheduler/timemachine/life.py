@@ -11,6 +11,7 @@ from heapq import heappush
 from portal.domain import reachability, schedule
 from portal.domain.statuses import ErrorKind, EventType, ExecutionStatus, OltState, SkipReason
 from portal.domain.tickets import Ticket
+from scheduler.timemachine.book import Trouble
 from scheduler.timemachine.durations import outcome
 from scheduler.timemachine.state import END, UPKEEP, State
 from scheduler.timemachine.world import Olt, Outcome, Run
@@ -90,7 +91,7 @@ def let_go(state: State, run: Run) -> None:
 def _free(state: State, group: str, generation: int) -> None:
     if generation == state.generation and state.pollers_up:
         state.free[group] += 1
-        state.figures.pool(state.free_pollers(), state.now)
+        state.pool_changed()
 
 
 def _close_try(state: State, run: Run) -> None:
@@ -217,6 +218,8 @@ def change_state(state: State, olt: Olt, new: OltState, cause: str) -> None:
     before = olt.state
     if before is not new:
         olt.state, olt.since = new, state.now
+        state.turn(Trouble.PAUSED, olt.olt_id, new is OltState.PAUSED)
+        state.turn(Trouble.UNREACHABLE, olt.olt_id, new is OltState.UNREACHABLE)
     state.record(EventType.OLT_STATE_CHANGED, cause, olt, before=before, after=new)
 
 

@@ -14,6 +14,7 @@ from portal.domain.quota import HOUR, TrackerKey
 from portal.domain.statuses import EventType, LossCause, OltState, QuotaStatus
 from scheduler.planner import NextCron
 from scheduler.timemachine import edits, life, ticking
+from scheduler.timemachine.book import Book
 from scheduler.timemachine.durations import Fortune
 from scheduler.timemachine.events import PauseOlt, Timed
 from scheduler.timemachine.state import CLOSE, EDIT, OPEN, SECOND, State
@@ -40,9 +41,7 @@ class Machine:
         history: Iterable[Timed] = (), keep_all: bool = False, keep_log: int = 10_000,
     ) -> None:  # fmt: skip
         self.world = world
-        self.state = State(
-            world, begin, fortune or Fortune(seed), next_cron, keep_all=keep_all, keep_log=keep_log
-        )
+        self.state = State(world, begin, fortune or Fortune(seed), next_cron, keep_all=keep_all, keep_log=keep_log)
         state = self.state
         self._groups = sorted(state.pollers, key=lambda group: (group == ALL_SITES, group))  # those of a site first
         for hour in state.hours():
@@ -107,7 +106,7 @@ class Machine:
             while state.free[group] > 0 and (ticket := state.queues.claim(seconds, group)) is not None:
                 claimed = life.start(state, ticket, group) or claimed
         if claimed:
-            state.figures.pool(state.free_pollers(), state.now)
+            state.pool_changed()
 
     # The hours
 
@@ -139,7 +138,7 @@ class Machine:
 
     def audit(self) -> list[Difference]:
         """Every tracker that is kept, against a recount from executions, skips and clocks. Needs `keep_all`."""
-        state, book = self.state, self._book()
+        state, book = self.state, self.history()
         recounted, alive = book.recount(), book.pending()
         found = []
         for key in {*recounted, *alive, *(tracker.key for tracker in state.ledger.all())}:
@@ -164,9 +163,27 @@ class Machine:
 
     def wrong_slots(self) -> list[str]:
         """Slots that are not in exactly one state; none is right. Needs `keep_all`."""
-        return self._book().wrong_slots(self.state.now)
+        return self.history().wrong_slots(self.state.now)
 
-    def _book(self) -> Any:
+    def fold(self, before: datetime) -> int:
+        """Forget what was judged: slots, holds and trackers from before a moment. Returns how many trackers went.
+
+        Hours in which something has not ended stay; so does every slot from the first of them on.
+        """
+        ledger = self.state.ledger
+        old = [hour for hour in sorted(ledger.hours) if hour + HOUR <= before and hour not in ledger.open]
+        kept = [hour for hour in old if any(tracker.pending for tracker in ledger.hours[hour].values())]
+        gone = [hour for hour in old if not kept or hour < kept[0]]
+        count = sum(len(ledger.hours.pop(hour)) for hour in gone)
+        if gone:
+            before = gone[-1] + HOUR
+            self.history().fold(before)
+            while self.state.log and self.state.log[0].timestamp <= before:
+                self.state.log.popleft()
+        return count
+
+    def history(self) -> Book:
+        """Everything that happened. ValueError: this machine does not keep it."""
         if self.state.book is None:
             raise ValueError("a machine that keeps all is needed to judge")
         return self.state.book

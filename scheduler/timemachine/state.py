@@ -13,7 +13,7 @@ from portal.domain.quota import HOUR
 from portal.domain.statuses import EventType, SkipReason
 from portal.domain.tickets import Ticket
 from scheduler.planner import NextCron
-from scheduler.timemachine.book import Book
+from scheduler.timemachine.book import Book, Trouble
 from scheduler.timemachine.durations import Fortune
 from scheduler.timemachine.figures import Figures
 from scheduler.timemachine.ledger import Ledger
@@ -49,7 +49,7 @@ class State:
 
     def __init__(
         self, world: World, begin: datetime, fortune: Fortune, next_cron: NextCron, *,
-        keep_all: bool = False, keep_hours: int = 2, keep_log: int = 10_000,
+        keep_all: bool = False, keep_hours: int = 0, keep_log: int = 10_000,
     ) -> None:  # fmt: skip
         self.rules, self.fortune, self.now, self.begin = world.rules, fortune, begin, begin
         self.next_cron: NextCron = lru_cache(CRONS_KEPT)(next_cron)
@@ -99,9 +99,7 @@ class State:
             found.append(after)
         return tuple(found)
 
-    def set_clock(
-        self, node: Node, moment: datetime | None, change: Callable[[], None] = lambda: None
-    ) -> None:
+    def set_clock(self, node: Node, moment: datetime | None, change: Callable[[], None] = lambda: None) -> None:
         """Move a clock off its grid; `change` is what changes of the node with it."""
         if self.book is not None:
             self.book.clock(node, moment, self.now)
@@ -135,6 +133,17 @@ class State:
         """How many wait for work."""
         return sum(self.free.values())
 
+    def turn(self, trouble: Trouble, ident: int, on: bool) -> None:
+        """Something begins to be so, or ends."""
+        if self.book is not None:
+            self.book.turn(trouble, ident, on, self.now)
+
+    def pool_changed(self) -> None:
+        """The number of free pollers did."""
+        free = self.free_pollers()
+        self.figures.pool(free, self.now)
+        self.turn(Trouble.FULL, 0, free == 0)
+
     def record(
         self, event: EventType, message: str, olt: Olt, *, run: Run | None = None, node: Node | None = None,
         slot: datetime | None = None, reason: SkipReason | None = None, **details: Any,
@@ -146,8 +155,8 @@ class State:
             Decision(
                 self.now, event, reason, message, olt.olt_id, about.node_id if about else None,
                 run.execution_id if run else None, run.scheduled_for if run else slot, details,
-            )  # fmt: skip
-        )
+            )
+        )  # fmt: skip
 
     def hours(self) -> list[datetime]:
         """The hours that are open when the machine starts: on the full hour also the one that ends with it."""

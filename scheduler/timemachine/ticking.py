@@ -33,7 +33,8 @@ def tick(state: State) -> Plan | None:
 
 
 def _select_due(state: State) -> list[DueMaster]:
-    due, now, last, found = state.due, state.now, None, []
+    due, now, last = state.due, state.now, None
+    found: list[DueMaster] = []
     while due and due[0][0] <= now and len(found) < LIMIT:
         entry = heappop(due)
         node = state.nodes.get(entry[1])
@@ -70,7 +71,8 @@ def _apply(state: State, plan: Plan) -> list[Run]:
 def _supersede(state: State, plan: Plan) -> list[tuple[Run, ErrorKind | None]]:
     """End what waits for a retry past its node's next slot; with what the device had said last."""
     ended = []
-    for one in (*plan.new, *plan.skipped):
+    decided: list[NewExecution | SkippedSlots] = [*plan.new, *plan.skipped]
+    for one in decided:
         run = state.runs.get(one.supersedes) if one.supersedes is not None else None
         if run is not None:
             ended.append((run, run.error_kind))

@@ -143,6 +143,10 @@ class Run:
     def pending(self) -> bool:
         return self.status is ExecutionStatus.PENDING
 
+    def not_over(self, now: datetime) -> bool:
+        """It had not come to its end by then."""
+        return self.finished_at is None or self.finished_at > now
+
     @property
     def waits_to_retry(self) -> bool:
         """As scheduler.due says of rows."""

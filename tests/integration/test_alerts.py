@@ -386,6 +386,17 @@ def test_who_wakes_up_late_writes_nothing_over_what_another_did(
     assert (one.status, one.error, noc.failures) == (SENT, "", 0)
 
 
+def test_who_wakes_up_late_does_not_settle_the_message_of_another(
+    session: Session, noc: Channel, now: datetime
+) -> None:
+    say(now)
+    stalled, other = delivery.claim(noc.id, now), delivery.claim(noc.id, now + delivery.SENDING)
+    assert stalled is not None and other is not None
+    for outcome in (None, delivery.Failure(delivery.OUR_FAULT)):
+        delivery.settle(stalled, outcome, now + 4 * MINUTE)
+        assert [(row.status, row.message) for row in rows(session)] == [(SENDING, other.message)]
+
+
 def test_who_wakes_up_late_but_before_another_try_is_believed(session: Session, noc: Channel, now: datetime) -> None:
     say(now)
     slow = delivery.claim(noc.id, now)
@@ -492,6 +503,13 @@ def test_nothing_of_an_address_reaches_errors_or_logs(
     told = str([(row.error, row.answer) for row in found]) + heard.getvalue()
     assert "event=alert_failed channel=closed" in told
     assert TOKEN not in told and "planted_hook" not in told
+
+
+def test_what_a_service_says_of_itself_is_told_without_any_part_of_the_address() -> None:
+    heard = [notify._Heard("WARNING", f"Failed: {TOKEN} of user%40isp, chat 12315544, error=404 at isp.example")]
+    failed = notify._failure(f"mailto://user%40isp:{TOKEN}@isp.example?to=12315544", heard)
+    assert failed.message == notify.REFUSED
+    assert failed.answer == "Failed: *** of ***, chat ***, error=404 at isp.example"
 
 
 def test_a_redirect_is_not_followed_for_it_would_lose_the_message(

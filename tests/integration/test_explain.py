@@ -147,7 +147,7 @@ def test_a_full_pool_is_seen_in_its_samples(cast: Cast) -> None:
         session.add_all(PollerStats(timestamp=at(15, 10 * n), total_pollers=2, free_pollers=int(n == 3))
                         for n in range(1, 7))  # fmt: skip
     cast.run(cast.rx, at(15), start=61)
-    assert "No poller was free in 5 of the 6 looks at the pool" in told(explained(cast.rx, at(15)))
+    assert "No poller was free in 5 of 6 looks at the pool" in told(explained(cast.rx, at(15)))
 
 
 def test_a_skip_that_covers_several_slots_is_found_for_each_of_them(cast: Cast) -> None:
@@ -290,3 +290,33 @@ def test_the_command_explains_in_both_languages(app: Flask, cast: Cast) -> None:
 @pytest.mark.parametrize("args", [["explain", "OLT-7/none"], ["explain", "99999999999"], ["explain", "x", "--at", "y"]])
 def test_the_command_refuses_what_is_not_there(app: Flask, cast: Cast, args: list[str]) -> None:
     assert app.test_cli_runner().invoke(args=args).exit_code != 0
+
+
+def test_the_log_command_prints_what_its_filters_leave_newest_last(app: Flask, cast: Cast) -> None:
+    cast.skip(cast.rx, SkipReason.OLT_PAUSED, at(5))
+    cast.event(EventType.OLT_DISABLED, at(10))
+    run = app.test_cli_runner().invoke
+    lines = run(args=["log", "--olt", "OLT-7", "--since", "2026-11-27T05:00"]).output.splitlines()
+    assert [line.split()[2:4] for line in lines[1:]] == [["INFO", "SLOT_SKIPPED"], ["INFO", "OLT_DISABLED"]]
+    assert lines[1].startswith("2026-11-27 05:05:00")
+    found = json.loads(run(args=["log", "--olt", "OLT-7", "--type", "olt_disabled", "--json"]).output)
+    assert [row["event"] for row in found] == ["OLT_DISABLED"]
+    assert "no decision matches" in run(args=["log", "--level", "error"]).output
+    assert run(args=["log", "--olt", "nobody"]).exit_code == 1
+    assert run(args=["log", "--since", "yesterday"]).exit_code == 2
+
+
+def test_the_log_command_goes_on_with_what_is_new(app: Flask, cast: Cast, monkeypatch: pytest.MonkeyPatch) -> None:
+    def wait(_seconds: float) -> None:
+        if len(waits) == 2:
+            raise KeyboardInterrupt
+        waits.append(1)
+        cast.event(EventType.OLT_ENABLED, at(11))
+
+    waits: list[int] = []
+    monkeypatch.setattr("portal.cli.decisions.time.sleep", wait)
+    cast.event(EventType.OLT_DISABLED, at(10))
+    output = app.test_cli_runner().invoke(args=["log", "--olt", "OLT-7", "--follow"]).output
+    assert [line.split()[3] for line in output.splitlines() if line.startswith("2026")] == [
+        "OLT_DISABLED:", "OLT_ENABLED:", "OLT_ENABLED:",
+    ]  # fmt: skip

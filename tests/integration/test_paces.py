@@ -92,14 +92,15 @@ def test_runs_in_one_look_or_in_many_are_learned_alike(session: Session, node: t
     assert len(at_once.durations) == pace.KEPT
 
 
-def test_a_backlog_is_learned_in_parts_and_in_order(
+def test_a_backlog_is_learned_in_parts_in_order_and_past_any_number_of_failures(
     session: Session, node: tuple[int, int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(paces, "LIMIT", 4)
     for number in range(10):
         ran(*node, NOW + number * MINUTE, 10 + number)
+        ran(*node, NOW + number * MINUTE - timedelta(seconds=30), 1, status=ExecutionStatus.FAILED)
     later = NOW + timedelta(hours=1)
-    assert [paces.learn(later) for _ in range(4)] == [4, 4, 2, 0]
+    assert [paces.learn(later) for _ in range(2)] == [10, 0]
     assert learned(session).durations == [1000 * (10 + number) for number in range(10)]
 
 

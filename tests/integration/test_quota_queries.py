@@ -97,7 +97,8 @@ def test_many_alike_are_each_shown_once(session: Session, now: datetime) -> None
 
 def test_a_tracker_that_promises_nothing_does_not_break_the_order(hour: datetime) -> None:
     add(1, "get_nothing", hour, Counts())
-    assert "get_nothing" in shown(quotas.Filter(hour), hour + 30 * MINUTE, 2)
+    found = [shown(quotas.Filter(hour), hour + 30 * MINUTE, size) for size in (1, 2, 50)]
+    assert found == [["get_doomed", "get_late", "get_slower", "get_fine", "get_nothing", "discovery"]] * 3
 
 
 FILTERS: list[tuple[dict[str, Any], set[str]]] = [
@@ -220,6 +221,8 @@ def test_slots_logged_as_one_after_a_long_stop_are_told_one_by_one_in_their_hour
     assert len(found.slots) == found.row.counts.required == 12
     assert [one.at for one in found.slots] == [now + 5 * number * MINUTE for number in range(1, 13)]
     assert {one.cause for one in found.slots[1:]} == {LossCause.RESTART}
+    following = detail(now + 4 * HOUR, now + HOUR).slots
+    assert [one.at for one in following] == [now + HOUR + 5 * number * MINUTE for number in range(1, 13)]
 
 
 def test_slots_are_found_when_their_node_is_gone(session: Session, node: WorkflowNode, now: datetime) -> None:
@@ -343,8 +346,8 @@ def test_the_commands_print_quotas_and_violations(hour: datetime, command: Run) 
 def audited(monkeypatch: pytest.MonkeyPatch, *answers: Audited) -> list[float]:
     """The audit answers these one after the other; returns the waits."""
     left, waits = list(answers), list[float]()
-    monkeypatch.setattr(commands.service, "audit", lambda _now, _hours: left.pop(0))
-    monkeypatch.setattr(commands.time, "sleep", waits.append)
+    monkeypatch.setattr("portal.cli.quotas.service.audit", lambda _now, _hours: left.pop(0))
+    monkeypatch.setattr("portal.cli.quotas.time.sleep", waits.append)
     return waits
 
 

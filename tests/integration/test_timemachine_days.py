@@ -3,6 +3,7 @@
 from collections import Counter
 from datetime import UTC, datetime, timedelta
 from random import Random
+from typing import Any
 
 import pytest
 
@@ -19,8 +20,10 @@ TEN = datetime(2026, 11, 27, 10, 0, tzinfo=UTC)
 DAY = timedelta(days=1)
 GAPS = 1000
 
+pytestmark = pytest.mark.timeout(240)
 
-def lived(seed: int, length: timedelta, havoc: Havoc, **more: int) -> Machine:
+
+def lived(seed: int, length: timedelta, havoc: Havoc, **more: Any) -> Machine:
     """A world with its trouble, lived for so long."""
     next_cron = cron_in("America/Santiago")
     world = many_olts(TEN, seed, next_cron, **more)
@@ -30,25 +33,27 @@ def lived(seed: int, length: timedelta, havoc: Havoc, **more: int) -> Machine:
     return machine
 
 
-@pytest.mark.parametrize(("seed", "pollers"), [(1, 20), (2, 4), (3, 9)])
+@pytest.mark.parametrize(("seed", "pollers"), [(1, 12), (2, 2), (3, 5)])
 def test_in_a_day_of_trouble_every_slot_is_in_one_state_and_the_trackers_are_true(seed: int, pollers: int) -> None:
-    machine = lived(seed, DAY, Havoc(edits=120), pollers=pollers)
+    machine = lived(seed, DAY, Havoc(edits=120, restarts=12), pollers=pollers)
     assert machine.wrong_slots() == []
     assert machine.audit() == []
-    assert machine.state.figures.composites > 10_000
+    assert machine.state.figures.composites > 12_000
     statuses = {run.status for runs in machine.history().runs.values() for run in runs}
-    assert statuses >= {ExecutionStatus.SUCCESS, ExecutionStatus.FAILED, ExecutionStatus.INTERRUPTED}
-    assert {*machine.state.figures.skipped} >= {SkipReason.SCHEDULER_DOWN, SkipReason.OLT_UNREACHABLE}
+    assert statuses >= {ExecutionStatus.SUCCESS, ExecutionStatus.FAILED}
+    reasons = {*machine.state.figures.skipped}
+    assert reasons >= {SkipReason.SCHEDULER_DOWN, SkipReason.OLT_UNREACHABLE, SkipReason.OLT_BUSY}
 
 
 def test_explain_answers_a_thousand_random_gaps_with_the_true_cause() -> None:
-    machine, chance = lived(7, DAY / 3, Havoc(300, 90, 150, 150, 20), olts=30, pollers=3), Random(7)
+    machine, chance = lived(7, DAY / 3, Havoc(300, 90, 150, 150, 12), olts=30, pollers=3, sites=False), Random(7)
     book = machine.history()
     witness, recall = Witness(machine.state, book), Recall(machine.state, book)
     nodes = {name[0]: run.node for name, runs in book.runs.items() for run in runs}
     nodes |= {skip.node.node_id: skip.node for skip in book.skips}
     gaps = [name for name in book.slots() if name not in book.withdrawn and witness.causes(*name)]
-    wrong, kinds = [], Counter[LossCause | None]()
+    wrong: list[Any] = []
+    kinds: Counter[LossCause | None] = Counter()
     for ident, slot in chance.sample(gaps, GAPS):
         answer, truth = explain(recall.facts(nodes[ident], slot)), witness.causes(ident, slot)
         kinds[answer.cause] += 1

@@ -26,8 +26,11 @@ from scheduler.timemachine.world import ALL_SITES, NodeSpec, OltSpec, Rules, Wor
 from tests.support.mirror import Mirror, run_rows, skip_rows
 
 BEGIN = datetime(2026, 11, 27, 10, 40, tzinfo=UTC)
-END = BEGIN + timedelta(minutes=55)
-SEEDS = range(4)
+END = BEGIN + timedelta(minutes=45)
+SEEDS = (2, 3)  # 20 more were lived when this was written
+
+pytestmark = pytest.mark.timeout(240)  # some hundred transactions each
+
 BUSY = Havoc(edits=250, switches=120, outages=120, slow=120, restarts=120)  # so much in a day
 
 

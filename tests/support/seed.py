@@ -32,6 +32,7 @@ from portal.domain.statuses import (
 )
 from portal.extensions import db, transaction
 from portal.services.people import users
+from tests.support import seed_quotas
 
 CITIES = ("LIMA", "CUSCO", "PIURA", "TACNA", "ICA", "PUNO", "HUARAZ", "TRUJILLO", "AREQUIPA", "IQUITOS")
 
@@ -82,6 +83,7 @@ class Seeder:
             self._open_pool()
             self._present()
             self._pool()
+            seed_quotas.fill(self.session, self.masters, self.now)
         self.session.flush()
 
     def _olts(self) -> None:

@@ -43,7 +43,7 @@ def _default(item: Field[Any]) -> str:
         return "made" if item.metadata["secret"] else "found"
     if isinstance(item.default, bool):
         return f"`{int(item.default)}`"
-    return f"`{','.join(item.default) if isinstance(item.default, tuple) else item.default}`"
+    return f"`{','.join(map(str, item.default)) if isinstance(item.default, tuple) else item.default}`"
 
 
 def page() -> str:

@@ -27,8 +27,10 @@ ENTRIES = {
     "scheduler": ("scheduler", "run"),
     "pollers": ("work",),
     "maintenance": ("maintenance",),
+    "upkeep": ("maintenance", "--queue", "upkeep"),
     "probes": ("maintenance", "--queue", "probes"),
     "trials": ("maintenance", "--queue", "trials"),
+    "alerts": ("maintenance", "--queue", "alerts"),
 }
 
 

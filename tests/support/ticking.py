@@ -3,6 +3,7 @@
 from datetime import datetime
 
 from portal.domain.slots import DueMaster, Plan
+from portal.domain.tickets import Ticket
 from portal.services.dispatch import slots
 from scheduler import due, planner
 from scheduler.tick import next_cron
@@ -10,8 +11,13 @@ from scheduler.tick import next_cron
 
 def tick(now: datetime) -> Plan:
     """Take every slot that is due at `now`."""
+    return take(now)[0]
+
+
+def take(now: datetime) -> tuple[Plan, list[Ticket]]:
+    """The same, with what would be pushed."""
 
     def decide(masters: list[DueMaster]) -> Plan:
         return planner.plan(masters, now, next_cron)
 
-    return slots.take(lambda session: due.select_due(session, now), decide, now)[0]
+    return slots.take(lambda session: due.select_due(session, now), decide, now)

@@ -32,9 +32,9 @@ def test_each_job_goes_to_its_own_queue(scheduler: LeaderScheduler) -> None:
     assert periodic.reconcile(scheduler) == len(periodic.JOBS)
     all_come(scheduler)
     assert queued(scheduler.connection, queueing.PROBE_QUEUE) == ["periodic-revive"]
-    assert queued(scheduler.connection, queueing.MAINTENANCE_QUEUE) == sorted(
-        job.id for job in periodic.JOBS if job.task != queueing.REVIVE
-    )
+    assert queued(scheduler.connection, queueing.ALERT_QUEUE) == ["periodic-send-alerts"]
+    for queue in {job.queue for job in periodic.JOBS}:
+        assert queued(scheduler.connection, queue) == sorted(job.id for job in periodic.JOBS if job.queue == queue)
 
 
 def test_a_job_that_still_waits_is_not_queued_twice(scheduler: LeaderScheduler) -> None:

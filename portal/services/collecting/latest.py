@@ -3,7 +3,7 @@
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
-from typing import Any
+from typing import Any, NamedTuple
 
 from sqlalchemy.orm import Session
 
@@ -48,15 +48,29 @@ class Column:
         return [f"{self.metric}@{node_id}" for node_id in sorted(filter(None, self.tables))]
 
 
+class Stored(NamedTuple):
+    """What came of columns: rows `written`; values that say something `new` (the first of their kind too), and of
+
+    which a whole table says no longer anything (`vanished`). A row may be written only because a reason differs, or
+    because it alone tells when it was read.
+    """
+
+    written: int
+    new: int
+    vanished: int
+
+
 @dataclass
 class _Writing:
-    """Rows for the tables."""
+    """Rows for the tables; how many of them say something new, and how many values vanished."""
 
     at: Any
     execution_id: int
     new: list[tuple[Any, ...]] = field(default_factory=list)
     changed: list[tuple[Any, ...]] = field(default_factory=list)
     history: list[tuple[Any, ...]] = field(default_factory=list)
+    differing: int = 0
+    vanished: int = 0
 
     def take(self, column: Column, stored: Mapping[int, _Stored]) -> None:
         """What changed of one column."""
@@ -64,13 +78,16 @@ class _Writing:
         for onu_id, reading in column.rows.items():
             before = stored.get(onu_id)
             if before is None:
+                self.differing += 1
                 self._write(self.new, column, onu_id, reading, None)
             elif always or reading.value != before[0] or reading.reason != before[1]:
+                self.differing += reading.value != before[0]
                 self._write(self.changed, column, onu_id, reading, before)
         if column.complete:
             for onu_id in column.present:
                 before = stored.get(onu_id)
                 if before is not None and onu_id not in column.rows and before[1] != NOT_LISTED:
+                    self.vanished += before[0] is not None
                     self._write(self.changed, column, onu_id, Reading("", None, "", NOT_LISTED), before)
 
     def _write(
@@ -88,8 +105,8 @@ class _Writing:
 
 def store(
     session: Session, olt_id: int, execution_id: int, onu_ids: Collection[int], columns: Sequence[Column], at: datetime
-) -> int:
-    """Write what changed of these columns; returns how many values that were. `at`: when they were read.
+) -> Stored:
+    """Write what changed of these columns; returns how much that was. `at`: when they were read.
 
     `onu_ids`: all ONUs of the OLT. A reading that says what the stored one says is not written again: that its metric
     was read of all ONUs stands once for the OLT. Of a column that is not complete each reading is written, since only
@@ -111,7 +128,7 @@ def store(
         session, OltRead, ("olt_id", "metric", "read_at", "execution_id"), whole, ("olt_id", "metric"),
         ("read_at", "execution_id"),
     )  # fmt: skip
-    return len(writing.new) + len(writing.changed)
+    return Stored(len(writing.new) + len(writing.changed), writing.differing, writing.vanished)
 
 
 def _stored(session: Session, onu_ids: Collection[int], metrics: Sequence[str]) -> dict[str, dict[int, _Stored]]:

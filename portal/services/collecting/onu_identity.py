@@ -18,12 +18,15 @@ LOOKED_AT_FOR = timedelta(days=1)  # so long after an ONU was lost another OLT m
 
 def identify(
     session: Session, source: Source, onus: dict[int, Row], serials: Mapping[str, str], *, complete: bool
-) -> None:
-    """The rows of a serial or MAC column: index → serial. `onus` is brought up to date; unknown indexes are ignored."""
+) -> int:
+    """The rows of a serial or MAC column: index → serial. `onus` is brought up to date; unknown indexes are ignored.
+
+    Returns how many ONUs moved: the value of their serial is what it was, and yet stands elsewhere.
+    """
     at = roster.by_index(onus.values())
     strange = {serial for index, serial in serials.items() if index in at and at[index].serial != serial}
     if not strange:
-        return
+        return 0
     places = {row.index: row.place for row in onus.values() if row.index is not None}
     found = roster.identities(at, _elsewhere(session, source.olt_id, onus, strange), serials, complete=complete)
     replaced = [(onu_id, OnuEventKind.REPLACED, onus[onu_id].serial or "", other) for onu_id, other in found.replaced]
@@ -37,6 +40,7 @@ def identify(
         (onu_id, OnuEventKind.DUPLICATE, onus[onu_id].index or "", index) for onu_id, _, index in found.duplicates
     ]
     record(session, source, [*replaced, *duplicates])
+    return len(found.moved)
 
 
 def follow(session: Session, source: Source, onus: dict[int, Row]) -> None:

@@ -10,9 +10,11 @@ from sqlalchemy.orm import Session
 
 from portal.domain import roster, searching
 from portal.domain.formulas import Position
-from portal.domain.statuses import EventType, NodeKind, OnuEventKind, Presence
-from portal.models import OltRead, Onu, OnuEvent, Workflow, WorkflowNode
+from portal.domain.messages import N_
+from portal.domain.statuses import AlertKind, EventType, NodeKind, OnuEventKind, Presence, Severity
+from portal.models import Olt, OltRead, Onu, OnuEvent, Workflow, WorkflowNode
 from portal.services import decisions
+from portal.services.alerting import alerts
 from portal.services.bulk_rows import fetch_rows
 from portal.services.upsert import BATCH
 
@@ -72,7 +74,7 @@ def discover(
     session: Session, source: Source, onus: dict[int, Row], places: Mapping[str, Position | None], *,
     complete: bool, placed: bool = True, seen_earlier: Set[int] = frozenset(),
 ) -> dict[str, int]:  # fmt: skip
-    """The rows of a discovery: index → position. `onus` is brought up to date. Counts: onus_seen, _new, _gone.
+    """The rows of a discovery: index → position. `onus` is brought up to date. Counts: onus_seen, _new, _gone, _back.
 
     `seen_earlier`: ids of ONUs that earlier parts of the same reading listed.
     `placed` False: the index of this table never says where an ONU is (UFiber's is its serial), other columns do.
@@ -100,7 +102,7 @@ def discover(
         new = {index: (place_of(places[index]), None) for index in found.new}
         add(session, source, onus, new, placed=placed)
     gone = 0 if found.held else len(found.gone)
-    return {"onus_seen": len(places), "onus_new": len(found.new), "onus_gone": gone}
+    return {"onus_seen": len(places), "onus_new": len(found.new), "onus_gone": gone, "onus_back": len(found.back)}
 
 
 def _move_read_at(session: Session, source: Source) -> datetime | None:
@@ -148,6 +150,13 @@ def _hold(
         source.at, olt_id=source.olt_id, node_id=source.node_id, execution_id=source.execution_id, level="WARNING",
         details={"missing": len(missing), "present": present},
     )  # fmt: skip
+    olt = session.get_one(Olt, source.olt_id)
+    subject = N_("%(olt)s: %(missing)d of %(present)d ONUs are missing in its table", olt=olt.name,
+                 missing=len(missing), present=present)  # fmt: skip
+    body = N_("None of them is marked as gone until a second complete walk agrees.")
+    alerts.raise_alert(
+        session, AlertKind.SUSPECT_TABLE, subject, body, source.at, severity=Severity.MEDIUM, olt_id=olt.id
+    )
 
 
 def _answered_for(session: Session, source: Source, onus: Mapping[int, Row]) -> set[int]:

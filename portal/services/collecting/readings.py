@@ -6,7 +6,7 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any
 
-from sqlalchemy import delete
+from sqlalchemy import delete, select
 from sqlalchemy.orm import Session
 
 from portal.domain import searching
@@ -40,13 +40,18 @@ class Books:
 
     `counts`: onus_seen, onus_new, onus_gone, ports, values (read), changed (written). `entered`: ids of the nodes whose
     steps are written. `sparse`: node id → metric → [ONUs with a value, ONUs expected], of columns that were read to
-    their end and hold few values. After a rollback what it remembers is wrong: go on with `afresh()`.
+    their end and hold few values. `step_counts`: node id → (values read, of which say something new): readings of ONUs,
+    names of interfaces, and for a discovery the presence of each ONU; what is seen for the first time is new, a value
+    that a whole table holds no longer is read and new once. After a rollback what it remembers is wrong: go on with
+    `afresh()`.
     """
 
     def __init__(self, olt_id: int, execution_id: int) -> None:
         self.olt_id, self.execution_id = olt_id, execution_id
         self.entered: set[int] = set()
         self.sparse: dict[int, dict[str, list[int]]] = {}
+        self.step_counts: dict[int, tuple[int, int]] = {}
+        self._read = self._new = 0  # of the step that is being entered
         self._kept: dict[str, int] = {}
         self.counts = {"onus_seen": 0, "onus_new": 0, "onus_gone": 0, "ports": 0, "values": 0, "changed": 0}
         self._onus: dict[int, Row] | None = None
@@ -57,13 +62,16 @@ class Books:
         other = Books(self.olt_id, self.execution_id)
         other.entered = set(self.entered)
         other.sparse = {node_id: found for node_id, found in self.sparse.items() if node_id in self.entered}
+        other.step_counts = {node_id: found for node_id, found in self.step_counts.items() if node_id in self.entered}
         other.counts |= self._kept
         other._kept = dict(self._kept)
         return other
 
     def enter(self, session: Session, step: StepResult, kind: NodeKind | None, now: datetime) -> None:
         """Write all that `step` read. `kind` of its node; None when the node was deleted meanwhile."""
+        self._read = self._new = 0
         self._enter(session, step, kind, now)
+        self.step_counts[step.node_id] = (self._read, self._new)
         counts = dict(self.counts)
 
         def committed() -> None:
@@ -76,10 +84,8 @@ class Books:
         source = Source(self.olt_id, self.execution_id, step.node_id, step.finished_at or now)
         table_sizes.store(session, self.olt_id, step.sizes, source.at)
         if kind is NodeKind.TABLE:
-            for column in step.columns:
-                self.counts["ports"] += _store_ports(session, source, column)
             if step.columns:
-                self._named = None
+                self._ports(session, source, step.columns)
                 index_families.decide(session, session.get_one(Olt, self.olt_id), source.at)
             return
         columns = [_fitting(_supported(column)) for column in step.columns if not column.spec.scalar]
@@ -91,7 +97,7 @@ class Books:
         for column in columns:
             if column.spec.metric in IDENTITIES and column.spec.value.type in _TELLING:
                 serials = {r.index: r.value.replace(":", "") for r in column.readings if isinstance(r.value, str)}
-                identify(session, source, known, serials, complete=column.whole)
+                self._new += identify(session, source, known, serials, complete=column.whole)
         entries = self._values(session, source, columns, known)
         if kind is not NodeKind.DISCOVERY and (found := _sparse(entries, known)):
             self.sparse[step.node_id] = found
@@ -105,6 +111,16 @@ class Books:
         if self._onus is None:
             self._onus = onus.load(session, self.olt_id)
         return self._onus
+
+    def _ports(self, session: Session, source: Source, columns: Iterable[ColumnReadings]) -> None:
+        self._named = None
+        before = _port_names(session, source.olt_id)
+        for column in columns:
+            names = _store_ports(session, source, column)
+            self.counts["ports"] += len(names)
+            self._read += len(names)
+            self._new += sum(before.get(index) != name for index, name in names.items())
+            before |= names
 
     def _names(self, session: Session, columns: Iterable[ColumnReadings]) -> Mapping[str, Position]:
         if self._named is None and any(column.spec.by_name for column in columns):
@@ -133,8 +149,11 @@ class Books:
         counted = onus.discover(
             session, source, known, places, complete=complete, placed=placed, seen_earlier=earlier
         )  # fmt: skip
+        back = counted.pop("onus_back")
         for name, count in counted.items():
             self.counts[name] += count
+        self._read += counted["onus_seen"] + counted["onus_gone"]
+        self._new += counted["onus_new"] + counted["onus_gone"] + back
 
     def _values(
         self, session: Session, source: Source, columns: list[ColumnReadings], known: dict[int, Row]
@@ -153,14 +172,16 @@ class Books:
             if tables is not None:
                 rows = {onu_id: r for onu_id, r in rows.items() if known[onu_id].found_by in tables}
             self.counts["values"] += len(rows)
+            self._read += len(rows)
             spec = column.spec
             there = [onu_id for onu_id, found_by in present.items() if tables is None or found_by in tables]
             entry = latest.Column(spec.metric, rows, column.whole, spec.dead_band, there, tables)
             entries[spec.metric] = entry.beside(entries.get(spec.metric))
             _note(session, source, spec, rows, known)
-        self.counts["changed"] += latest.store(
-            session, self.olt_id, self.execution_id, known.keys(), list(entries.values()), source.at
-        )
+        stored = latest.store(session, self.olt_id, self.execution_id, known.keys(), list(entries.values()), source.at)
+        self.counts["changed"] += stored.written
+        self._read += stored.vanished
+        self._new += stored.new + stored.vanished
         return list(entries.values())
 
 
@@ -212,25 +233,32 @@ def _by_place(column: ColumnReadings, by_index: Mapping[str, int], by_place: Map
     return found
 
 
-def _store_ports(session: Session, source: Source, column: ColumnReadings) -> int:
-    """The interfaces that a table walk listed. A whole one is the truth: what it once listed and lists no more goes,
+def _port_names(session: Session, olt_id: int) -> dict[str, str]:
+    """Index → name of the interfaces that are stored."""
+    query = select(PonPort.index_key, PonPort.name).where(PonPort.olt_id == olt_id)
+    return {row.index_key: row.name for row in session.execute(query)}
 
-    since the names of cards that were pulled out would speak against those of the new ones.
+
+def _store_ports(session: Session, source: Source, column: ColumnReadings) -> dict[str, str]:
+    """The interfaces that a table walk listed: index → name. A whole one is the truth: what it once listed and lists
+
+    no more goes, since the names of cards that were pulled out would speak against those of the new ones.
     """
+    names: dict[str, str] = {}
     columns = ("olt_id", "index_key", "name", *onus.PLACE, "last_seen", "found_by")
     seen, rows = moment(session, source.at), {}
     for reading in column.readings:
         if len(reading.index) > LONGEST_PORT_INDEX:
             continue
         place = onus.place_of(position_of(column.spec, reading, {}))
-        name = str(reading.value or "")
+        name = names[reading.index] = str(reading.value or "")
         rows[reading.index] = (source.olt_id, reading.index, name, *place, seen, source.node_id)
     upsert_rows(session, PonPort, columns, list(rows.values()), columns[:2], columns[2:])
     if column.whole and rows:
         old = (PonPort.olt_id == source.olt_id) & (PonPort.last_seen < source.at)
         strange = PonPort.found_by.is_(None) & (PonPort.last_seen < source.at - FORGOTTEN_AFTER)
         session.execute(delete(PonPort).where(old, (PonPort.found_by == source.node_id) | strange))
-    return len(rows)
+    return names
 
 
 def _note(

@@ -149,13 +149,21 @@ def _violate(
     ids = {(one.olt_id, one.task_type): one.id for one in made}
     named = select(Olt.id, Olt.name).where(Olt.id.in_({one.olt_id for one in made}))
     names = {row.id: row.name for row in session.execute(named)}
+    listening = alerts.listeners(session)
     for row, bad, facts in broken:
         ident = ids.get((row.olt_id, row.task_type))
-        if ident is not None:
-            _announce(session, ident, names[row.olt_id], row, bad, facts, now)
+        if ident is None:
+            continue
+        olt_name = names[row.olt_id]
+        _log(session, ident, olt_name, row, bad, facts, now)
+        subject, body = words(olt_name, row, bad, facts)
+        alerts.raise_alert(
+            session, AlertKind.QUOTA_VIOLATION, subject, body, now, severity=bad, olt_id=row.olt_id,
+            violation_id=ident, listening=listening,
+        )  # fmt: skip
 
 
-def _announce(
+def _log(
     session: Session, ident: int, olt_name: str, row: QuotaTracker, bad: Severity, facts: dict[str, Any], now: datetime
 ) -> None:  # fmt: skip
     lost = ", ".join(f"{slots} {cause}" for cause, slots in facts["lost"].items())
@@ -167,10 +175,6 @@ def _announce(
         session, EventType.QUOTA_VIOLATION, message, now, olt_id=row.olt_id, level=_LEVELS[bad],
         details={"violation": ident, "severity": bad.value, "period_start": row.period_start.isoformat(), **facts},
     )  # fmt: skip
-    subject, body = words(olt_name, row, bad, facts)
-    alerts.raise_alert(
-        session, AlertKind.QUOTA_VIOLATION, subject, body, now, severity=bad, olt_id=row.olt_id, violation_id=ident
-    )
 
 
 CAUSES: Mapping[LossCause, Message] = {

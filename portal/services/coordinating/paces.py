@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from datetime import datetime, timedelta
 from typing import Any
 
-from sqlalchemy import Row, func, select
+from sqlalchemy import Row, String, func, select
 from sqlalchemy.orm import Session
 
 from portal.domain import pace
@@ -18,7 +18,7 @@ from portal.services.upsert import upsert
 # for SQLite's lock). Looked at again for so long; what was counted already is told by its node's mark.
 OVERLAP = timedelta(minutes=5)
 FIRST_LOOK = timedelta(hours=6)  # how far back where nothing was learned before
-LIMIT = 20_000  # runs learned at once; the rest a minute later
+LIMIT = 2_000  # runs learned in one transaction: SQLite lets nobody else write meanwhile
 _COLUMNS = ("durations", "p50_ms", "p95_ms", "predicted", "covered", "error_ms", "learned_up_to", "updated_at")
 
 
@@ -28,34 +28,38 @@ def learn(now: datetime) -> int:
     Doing it twice counts nothing twice: a node's executions end one after the other, so that whatever it has beyond
     its `learned_up_to` is new. What it costs grows with what ran since the last look.
     """
+    total = 0
+    while learned := _learn_some(now):
+        total += learned
+    return total
+
+
+def _learn_some(now: datetime) -> int:
     with transaction() as session:
         new = _new(session, now)
-        if not new:
-            return 0
-        known = _known(session, {row.node_id for row in new})
-        upsert(session, NodePace, _learned(new, known), ("node_id",), _COLUMNS)
+        if new:
+            known = _known(session, {row.node_id for row in new})
+            upsert(session, NodePace, _learned(new, known), ("node_id",), _COLUMNS)
         return len(new)
 
 
 def _new(session: Session, now: datetime) -> list[Row[Any]]:
-    """By the index of ends alone: with a condition on the status SQLite would go through every success there is."""
+    """By the index of ends: a plain condition on the status would make SQLite go through every success there is."""
     latest = session.scalar(select(func.max(NodePace.updated_at)))
     since = max(min(latest, now) - OVERLAP, now - FIRST_LOOK) if latest is not None else now - FIRST_LOOK
+    succeeded = func.lower(Execution.status, type_=String) == ExecutionStatus.SUCCESS.value.lower()
     query = (
-        select(Execution.id, Execution.node_id, Execution.duration_ms, Execution.finished_at, Execution.status,
-               Execution.trigger)
+        select(Execution.id, Execution.node_id, Execution.duration_ms, Execution.finished_at)
         .outerjoin(NodePace, NodePace.node_id == Execution.node_id)
         .where(
-            Execution.finished_at >= since, Execution.node_id.is_not(None), Execution.duration_ms.is_not(None),
-            Execution.id > 0,
+            Execution.finished_at >= since, succeeded, Execution.trigger == Trigger.SCHEDULE,
+            Execution.node_id.is_not(None), Execution.duration_ms.is_not(None),
+            Execution.id > func.coalesce(NodePace.learned_up_to, 0),
         )
         .order_by(Execution.finished_at, Execution.id)
         .limit(LIMIT)
     )  # fmt: skip
-    return [
-        row for row in session.execute(query)
-        if row.status is ExecutionStatus.SUCCESS and row.trigger is Trigger.SCHEDULE
-    ]  # fmt: skip
+    return list(session.execute(query))
 
 
 def _known(session: Session, node_ids: Iterable[int]) -> dict[int, dict[str, Any]]:

@@ -1,26 +1,33 @@
 """The clocks of masters: who has one, and when it strikes next by the rules of time; cron lines in the portal zone."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from datetime import datetime, timedelta
 from itertools import islice, pairwise
+from typing import cast
 from zoneinfo import ZoneInfo
 
 from flask import current_app
-from sqlalchemy import ColumnElement, exists, or_, select, update
+from sqlalchemy import ColumnElement, Table, exists, or_, select, update
 from sqlalchemy.orm import Session
 
+from portal import masters
 from portal.cron import cron_times, portal_zone
 from portal.domain import schedule
 from portal.domain.fields import FieldError
 from portal.domain.messages import N_
+from portal.domain.phases import PhasedNode, Spread
 from portal.domain.statuses import ACTIVE, Trigger
 from portal.models import Execution, Olt, Workflow, WorkflowNode, WorkflowTemplate
+from portal.services import bulk
 
 __all__ = ["cron_times", "portal_zone"]
 
 CRON_SAMPLE = 40  # firings looked at to find how close together a cron line's runs come
 
-FirstRun = Callable[[int, str], datetime]
+_NODES = cast(Table, WorkflowNode.__table__)
+
+FirstRun = Callable[[int, str, int], datetime]  # OLT id, node key, interval in seconds
+UNKNOWN_RUN_MS = 10_000  # what a node that has never run is taken to need, when its first run is placed
 
 
 def next_cron(cron: str, after: datetime, zone: ZoneInfo) -> datetime | None:
@@ -38,10 +45,21 @@ def shortest_gap(cron: str, now: datetime, zone: ZoneInfo) -> int:
 
 
 def first_runs(now: datetime, *, many_olts: bool, seconds: int | None = None) -> FirstRun:
-    """Rule 1 as a function of (OLT id, node key). `seconds` moves the first run of demo nodes nearer."""
+    """Rule 1 as a function of OLT, node key and interval. `seconds` moves the first run of demo nodes nearer."""
     if seconds is not None:
-        return lambda _olt_id, _key: schedule.whole_second(now) + timedelta(seconds=seconds)
-    return lambda olt_id, key: schedule.first_run(now, olt_id, key, many_olts=many_olts)
+        return lambda _olt_id, _key, _interval: schedule.whole_second(now) + timedelta(seconds=seconds)
+    return lambda olt_id, key, _interval: schedule.first_run(now, olt_id, key, many_olts=many_olts)
+
+
+def spread_first_runs(session: Session, now: datetime) -> FirstRun:
+    """Rule 1 for many OLTs at once: in the minute that it allows, each where its OLT and the pool have least to do."""
+    spread = Spread(masters.phased(masters.load(session, now)))
+    earliest = schedule.whole_second(now) + schedule.FIRST_RUN_DELAY
+
+    def first_run(olt_id: int, _key: str, interval: int) -> datetime:
+        return spread.place(olt_id, earliest, interval, UNKNOWN_RUN_MS, schedule.FIRST_RUN_SPREAD_SECONDS)
+
+    return first_run
 
 
 def _anchor(node: WorkflowNode, moment: datetime | None) -> None:
@@ -58,7 +76,7 @@ def start_new(node: WorkflowNode, olt_id: int, now: datetime, first_run: FirstRu
     if node.cron:
         _anchor(node, next_cron(node.cron, now, portal_zone()))
     else:
-        _anchor(node, first_run(olt_id, node.key))
+        _anchor(node, first_run(olt_id, node.key, node.interval_seconds or 0))
 
 
 def follow_change(node: WorkflowNode, now: datetime) -> None:
@@ -110,6 +128,27 @@ def settle(session: Session, which: ColumnElement[bool], now: datetime) -> None:
         moment = next_cron(cron, now, portal_zone()) if cron else schedule.after_enabling(now, seconds)
         same = pace[1] == cron if cron else pace[0] == seconds
         _set(session, idle & same, next_run_at=moment, anchor_at=moment)
+
+
+def shift(session: Session, seconds: Mapping[int, int], now: datetime) -> dict[int, int]:
+    """Move clocks forward by so many seconds (node id → seconds), anchor and next run alike; returns those moved.
+
+    None is moved so far that the hour of its next run would lose a slot (portal.domain.phases), and none whose clock
+    was stopped meanwhile. Ticks leave the locked nodes for their next second.
+    """
+    query = (
+        select(WorkflowNode.id, WorkflowNode.next_run_at, WorkflowNode.anchor_at, WorkflowNode.interval_seconds)
+        .where(WorkflowNode.id.in_(seconds), WorkflowNode.next_run_at > now, WorkflowNode.interval_seconds.is_not(None))
+        .order_by(WorkflowNode.id)
+        .with_for_update(key_share=True)
+    )
+    rows = session.execute(query).all()
+    free = [row for row in rows if seconds[row.id] <= PhasedNode(0, 0, row.next_run_at, row.interval_seconds, 0).room]
+    by = {row.id: timedelta(seconds=seconds[row.id]) for row in free}
+    bulk.set_column(session, _NODES, "next_run_at", {row.id: row.next_run_at + by[row.id] for row in free})
+    anchors = {row.id: (row.anchor_at or row.next_run_at) + by[row.id] for row in free}
+    bulk.set_column(session, _NODES, "anchor_at", anchors)
+    return {row.id: seconds[row.id] for row in free}
 
 
 def _active() -> ColumnElement[bool]:

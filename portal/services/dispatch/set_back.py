@@ -12,10 +12,12 @@ from sqlalchemy.orm import Session
 
 from portal.domain import schedule
 from portal.domain.fields import FieldError
-from portal.domain.statuses import EventType, Trigger
+from portal.domain.messages import N_
+from portal.domain.statuses import AlertKind, EventType, Severity, Trigger
 from portal.extensions import db, transaction
 from portal.models import Execution, WorkflowNode
 from portal.services import bulk, decisions
+from portal.services.alerting import alerts
 from portal.services.dispatch import clock
 
 log = logging.getLogger(__name__)
@@ -54,6 +56,10 @@ def wind_back(now: datetime) -> int:
             f"the clock was set back: {len(slots)} nodes go on at their interval, the furthest was {furthest} ahead"
         )
         decisions.record(session, EventType.SYSTEM, message, now, level="WARNING", details={"nodes": len(slots)})
+        subject = N_("The clock of this system was set back")
+        body = N_("%(nodes)d nodes go on at their interval; the furthest slot was %(furthest)s ahead.",
+                  nodes=len(slots), furthest=str(furthest))  # fmt: skip
+        alerts.raise_alert(session, AlertKind.SYSTEM, subject, body, now, severity=Severity.MEDIUM)
     log.warning("event=wound_back nodes=%d furthest=%s", len(slots), furthest)
     return len(slots)
 

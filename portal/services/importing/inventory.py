@@ -157,7 +157,11 @@ class _Applier:
         self.report = report
         self.actor = actor
         self.now = now
-        self.first_run = clock.first_runs(now, many_olts=plan.many_olts, seconds=first_run_in)
+        spread = plan.many_olts and first_run_in is None
+        self.first_run = (
+            clock.spread_first_runs(session, now) if spread
+            else clock.first_runs(now, many_olts=False, seconds=first_run_in)
+        )  # fmt: skip
         self.credentials: dict[str, Credential] = {}
         self.templates: dict[str, WorkflowTemplate] = {}
         self.switched: list[WorkflowTemplate] = []

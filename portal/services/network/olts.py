@@ -274,7 +274,7 @@ def _switch(
     ids = [olt.id for olt in olts]
     clock.settle(session, WorkflowNode.workflow_id.in_(select(Workflow.id).where(Workflow.olt_id.in_(ids))), now)
     if not enabled:
-        waiting.end(session, Execution.olt_id.in_(ids), now, why)
+        waiting.end(session, Execution.olt_id.in_(ids), now, why, SkipReason.OLT_DISABLED)
 
 
 def _forget(olt: Olt, now: datetime) -> None:

@@ -6,6 +6,7 @@ from sqlalchemy import ColumnElement, select
 from sqlalchemy.orm import Session
 
 from portal.domain.messages import N_
+from portal.domain.statuses import SkipReason
 from portal.extensions import db, transaction
 from portal.models import Execution, TemplateNode, WorkflowNode, WorkflowTemplate
 from portal.services import audit
@@ -38,7 +39,8 @@ def switch(session: Session, template: WorkflowTemplate, now: datetime) -> None:
     clock.settle(session, _nodes_of(template.id), now)
     if not template.enabled:
         nodes = select(WorkflowNode.id).where(_nodes_of(template.id))
-        waiting.end(session, Execution.node_id.in_(nodes), now, f"its template {template.name} was disabled")
+        why = f"its template {template.name} was disabled"
+        waiting.end(session, Execution.node_id.in_(nodes), now, why, SkipReason.NODE_DISABLED)
 
 
 def _nodes_of(template_id: int) -> ColumnElement[bool]:

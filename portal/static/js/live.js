@@ -69,6 +69,11 @@
   }
   Idiomorph.defaults.callbacks.beforeAttributeUpdated = function (name, node) { return !changed(name, node); };
 
+  // -- a part inside a fragment that refreshes itself (data-own): an empty one in the answer leaves it as it is
+  Idiomorph.defaults.callbacks.beforeNodeMorphed = function (here, fresh) {
+    return !(here.nodeType === 1 && here.hasAttribute("data-own") && fresh.nodeType === 1 && !fresh.firstElementChild);
+  };
+
   // -- a fragment arrives: remember its digest, let changed numbers fade once, rename the tab
   var before = new Map();
   document.addEventListener("htmx:beforeSwap", function (event) {

@@ -217,7 +217,7 @@ def test_the_history_costs_the_same_however_long_it_is(app: Flask) -> None:
     person = english(app)
     few = statements(app, person, "/pollers/?span=1h")
     filled(app, datetime.now(UTC), 86_400, every=30)
-    assert statements(app, person, "/pollers/?span=7d") == few <= 12
+    assert statements(app, person, "/pollers/?span=7d") == few <= 14
 
 
 def test_the_chart_is_a_picture_with_words_and_a_table(seeded: Flask) -> None:

@@ -1,0 +1,201 @@
+"""The transport of alerts: the only file that knows Apprise. It checks an address, and sends one message to it.
+
+An address is a secret (it holds passwords and tokens): nothing that leaves this file repeats it.
+"""
+
+import logging
+import re
+from dataclasses import dataclass
+from typing import NamedTuple
+from urllib.parse import unquote, urlsplit
+
+import apprise
+from apprise.plugins.base import NotifyBase
+from apprise.result import AppriseResultStatus
+
+from portal.domain.messages import N_, Message
+
+CONNECT_SECONDS = 5.0
+READ_SECONDS = 10.0
+TOTAL_SECONDS = 15.0  # for one message, whatever its service makes of it
+
+# Services whose host is a server and no secret; of the others (Telegram's host is the token) only the scheme is shown.
+WITH_HOST = frozenset(
+    ("mailto", "mailtos", "json", "jsons", "xml", "xmls", "form", "forms", "gotify", "gotifys", "mmost", "mmosts",
+     "rocket", "rockets", "matrix", "matrixs", "signal", "signals", "hassio", "hassios", "zulip")
+)  # fmt: skip
+SCHEMES = WITH_HOST | {
+    "tgram", "slack", "discord", "gchat", "workflows", "wxteams", "ntfy", "ntfys", "pover", "pbul", "twilio",
+    "whatsapp",
+}  # fmt: skip
+_PASTED = "https"  # as Slack, Discord, Teams … show it: Apprise knows which service it is
+_SILENT = ("apprise", "urllib3", "requests", "requests_oauthlib", "oauthlib", "markdown")
+
+NOT_IN_TIME = N_("The receiver did not answer in time")
+NO_NAME = N_("The receiver's name cannot be found (DNS)")
+NO_NETWORK = N_("The network of the receiver cannot be reached")
+NOBODY_LISTENS = N_("The receiver refuses the connection")
+UNTRUSTED = N_("The receiver's certificate is not trusted")
+NO_TLS = N_("No secure connection (TLS) to the receiver is possible")
+BROKEN_OFF = N_("The connection to the receiver broke")
+WHO_ARE_YOU = N_("The receiver refused the user, password or token")
+REFUSED = N_("The receiver refused the message")
+
+# What the library says, from its sources, in the order in which it is looked for.
+_SIGNS = (
+    (NO_NAME, re.compile(r"NameResolutionError|Name or service not known|Temporary failure in name|gaierror")),
+    (UNTRUSTED, re.compile(r"CERTIFICATE_VERIFY_FAILED|certificate verify failed")),
+    (NO_TLS, re.compile(r"SSLError|\[SSL|STARTTLS", re.IGNORECASE)),
+    (NOBODY_LISTENS, re.compile(r"Connection refused")),
+    (NO_NETWORK, re.compile(r"Network is unreachable|No route to host")),
+    (NOT_IN_TIME, re.compile(r"[Tt]imed? ?out|Timeout")),
+    (WHO_ARE_YOU, re.compile(r"error=40[13]\b|SMTPAuthenticationError|\b535\b|Unauthorized", re.IGNORECASE)),
+    (REFUSED, re.compile(r"error=\d+|SMTP(?:Recipients|Sender|Data)")),
+    (BROKEN_OFF, re.compile(r"Connection error|Socket Exception|SMTPServerDisconnected", re.IGNORECASE)),
+)  # fmt: skip
+_ERRNO = re.compile(r"\[Errno -?\d+\] [A-Za-z ]+")
+LONGEST_ANSWER = 255
+
+
+class BadAddress(ValueError):
+    """What was given is no address of a channel; `message` says why, without repeating it."""
+
+    def __init__(self, message: Message) -> None:
+        super().__init__(message)
+        self.message = message
+
+
+class DeliveryFailed(Exception):
+    """A message was not taken. `message`: why, one of the sentences here; `answer`: what was heard, in any language."""
+
+    def __init__(self, message: Message, answer: str = "") -> None:
+        super().__init__(f"{message}: {answer}" if answer else message)
+        self.message = message
+        self.answer = answer
+
+
+@dataclass(frozen=True)
+class Shown:
+    """All that may be shown of an address; `host` is "" where it is a secret."""
+
+    kind: str
+    host: str
+
+
+class _Heard(NamedTuple):
+    level: str
+    text: str
+
+
+def look(url: str) -> Shown:
+    """What may be shown of an address; BadAddress when no message could ever be sent to it. Nothing is sent."""
+    service, scheme = _service(url)
+    kind = scheme if scheme in SCHEMES else _scheme_of(service)
+    return Shown(kind, _host(url, kind))
+
+
+def send(url: str, title: str, body: str) -> None:
+    """Send one message and wait until it is taken, TOTAL_SECONDS at most. BadAddress or DeliveryFailed when it is not.
+
+    DeliveryFailed does not prove that nothing arrived: an answer may have been lost.
+    """
+    service, _scheme = _service(url)
+    outbox = apprise.Apprise(asset=service.asset)
+    outbox.add(service)
+    result = outbox.notify(
+        body=body, title=title, notify_type=apprise.NotifyType.WARNING, body_format=apprise.NotifyFormat.TEXT,
+        timeout=TOTAL_SECONDS, log_level=logging.DEBUG,
+    )  # fmt: skip
+    if result.status is AppriseResultStatus.TIMEOUT:
+        raise DeliveryFailed(NOT_IN_TIME)
+    if not result:
+        raise _failure(url, [_Heard(entry.level, entry.message) for entry in result.logs()])
+
+
+def _service(url: str) -> tuple[NotifyBase, str]:
+    """The service behind an address, with our time-outs instead of its own; its scheme."""
+    _hush()
+    scheme, mark, _rest = url.strip().partition("://")
+    scheme = scheme.lower()
+    if not mark:
+        raise BadAddress(N_("is no address: it begins with the service, such as mailto:// or tgram://"))
+    if scheme not in SCHEMES and scheme != _PASTED:
+        known = ", ".join(sorted(SCHEMES))
+        raise BadAddress(N_("begins with no service that is known here. Known: %(known)s", known=known))
+    service = apprise.Apprise.instantiate(url.strip(), asset=_asset())
+    if service is None or _scheme_of(service) not in SCHEMES:
+        raise BadAddress(_incomplete(scheme))
+    # An address could also ask to be repeated, to be followed elsewhere, or that a failure counts as success.
+    service.retry, service.optional, service.redirects = 0, False, False
+    service.socket_connect_timeout = CONNECT_SECONDS
+    service.socket_read_timeout = READ_SECONDS
+    return service, scheme
+
+
+def _incomplete(scheme: str) -> Message:
+    if scheme == _PASTED:
+        return N_("is the web address of no service that is known here; for a webhook of your own write jsons://")
+    return N_("is no complete address of %(kind)s://; docs/alerts.md has examples", kind=scheme)
+
+
+def _asset() -> apprise.AppriseAsset:
+    """How messages look: ours, and without pictures that a receiver would fetch from elsewhere."""
+    return apprise.AppriseAsset(
+        app_id="Facho Deluxe", app_desc="Facho Deluxe", app_url="", image_url_mask="", image_url_logo="",
+        async_mode=False, interpret_emojis=False, secure_logging=True,
+    )  # fmt: skip
+
+
+def _hush() -> None:
+    """At level DEBUG the libraries below log addresses with their tokens: none of theirs reaches our logs.
+
+    Apprise's own is at DEBUG always, for us: only there it says what kept it from connecting.
+    """
+    logging.getLogger(_SILENT[0]).setLevel(logging.DEBUG)
+    for name in _SILENT:
+        logger = logging.getLogger(name)
+        logger.propagate = False
+        if not logger.handlers:
+            logger.addHandler(logging.NullHandler())
+
+
+def _scheme_of(service: NotifyBase) -> str:
+    """A scheme of the service, one of SCHEMES where there is one."""
+    own = [*_listed(service.secure_protocol), *_listed(service.protocol)]
+    return next((scheme for scheme in own if scheme in SCHEMES), own[0] if own else "")
+
+
+def _listed(schemes: object) -> list[str]:
+    if schemes is None:
+        return []
+    return [schemes] if isinstance(schemes, str) else [str(scheme) for scheme in schemes]  # type: ignore[attr-defined]
+
+
+def _host(url: str, kind: str) -> str:
+    parts = urlsplit(url.strip())
+    # ntfy://topic is the topic at ntfy.sh, and who knows a topic can read it.
+    shown = kind in WITH_HOST or (kind in ("ntfy", "ntfys") and parts.path.strip("/"))
+    try:
+        return (parts.hostname or "") if shown else ""
+    except ValueError:
+        return ""
+
+
+def _failure(url: str, heard: list[_Heard]) -> DeliveryFailed:
+    """The sentence that fits what the library said, and its words without anything of the address."""
+    everything = "\n".join(one.text for one in heard)
+    message = next((sentence for sentence, sign in _SIGNS if sign.search(everything)), REFUSED)
+    told = [one.text for one in heard if one.level in ("WARNING", "ERROR", "CRITICAL")]
+    system = _ERRNO.search(everything)
+    answer = system[0] if system else told[-1] if told else ""
+    return DeliveryFailed(message, _without_secrets(url, " ".join(answer.split()))[:LONGEST_ANSWER])
+
+
+def _without_secrets(url: str, text: str) -> str:
+    """`text` with three stars for each part of the address, its host excepted where that is shown."""
+    shown = _host(url, url.partition("://")[0].lower())
+    parts = re.split(r"[/:@?&=;,+#]+", url.partition("://")[2])
+    secrets = {form for part in parts for form in (part, unquote(part)) if len(form) > 3 and form != shown}
+    for secret in sorted(secrets, key=len, reverse=True):
+        text = text.replace(secret, "***")
+    return text

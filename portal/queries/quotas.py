@@ -1,0 +1,344 @@
+"""Promises for people: how an hour stands, its trackers worst first, one OLT's last day, a glance. Reads only.
+
+Every statement is about one hour or one OLT, to which an index leads: how many weeks are kept does not matter.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import Any
+
+from sqlalchemy import (
+    ColumnElement,
+    Float,
+    Integer,
+    Select,
+    and_,
+    case,
+    cast,
+    distinct,
+    false,
+    func,
+    or_,
+    select,
+    type_coerce,
+)
+
+from portal.domain import quota
+from portal.domain.quota import Counts
+from portal.domain.statuses import LossCause, QuotaStatus
+from portal.extensions import db
+from portal.models import Olt, QuotaLoss, QuotaTracker
+from portal.queries import keyset
+from portal.queries.matching import contains
+
+AT_RISK = "at_risk"
+STATUSES = (AT_RISK, *(one.value for one in QuotaStatus))
+BROKEN = (QuotaStatus.QUOTA_NOT_MET, QuotaStatus.FAILED)  # the hours that are violations
+DAY = timedelta(days=1)
+STRIP_HOURS = 24
+
+Lost = tuple[tuple[LossCause, int], ...]
+
+
+@dataclass(frozen=True)
+class Filter:
+    """Which trackers of an hour (its start); None and "" = all. `status`: one of STATUSES."""
+
+    hour: datetime
+    olt_id: int | None = None
+    task_type: str = ""
+    status: str = ""
+    text: str = ""
+
+
+@dataclass(frozen=True)
+class Row:
+    """One tracker. `lost`: its lost slots by cause, most first; only where it was asked for."""
+
+    id: int
+    olt_id: int
+    olt_name: str
+    task_type: str
+    hour: datetime
+    end: datetime
+    counts: Counts
+    status: QuotaStatus
+    forecast: int | None
+    forecast_details: Mapping[str, Any] | None
+    duration_ms: int
+    updated_at: datetime
+    at_risk: bool
+    lost: Lost = ()
+
+    @property
+    def open(self) -> bool:
+        """True while its hour is not judged."""
+        return self.status is QuotaStatus.IN_PROGRESS
+
+
+@dataclass(frozen=True)
+class Summary:
+    """An hour in numbers. `olts`: with a promise that nobody took back; `kept`: those of them that keep all theirs.
+
+    `statuses`: how many trackers there are of each of STATUSES.
+    """
+
+    counts: Counts
+    trackers: int
+    olts: int
+    kept: int
+    statuses: Mapping[str, int]
+
+    @property
+    def at_risk(self) -> int:
+        """Trackers at risk."""
+        return self.statuses.get(AT_RISK, 0)
+
+
+@dataclass(frozen=True)
+class Group:
+    """Trackers of an hour that stand alike; `failed`, `skipped` and `pending` are sums over them."""
+
+    status: QuotaStatus
+    required: int
+    completed: int
+    failed: int
+    skipped: int
+    pending: int
+    trackers: int
+
+    def at_risk(self, hour: datetime, now: datetime) -> bool:
+        """The domain's rule, which asks for what is required and completed only."""
+        counts = Counts(completed=self.completed, pending=self.required - self.completed)
+        return self.status is QuotaStatus.IN_PROGRESS and quota.at_risk(counts, hour, now)
+
+
+_COLUMNS = (
+    QuotaTracker.id, QuotaTracker.olt_id, Olt.name, QuotaTracker.task_type, QuotaTracker.period_start,
+    QuotaTracker.period_end, QuotaTracker.quota_completed, QuotaTracker.quota_failed, QuotaTracker.quota_skipped,
+    QuotaTracker.quota_pending, QuotaTracker.status, QuotaTracker.forecast, QuotaTracker.forecast_details,
+    QuotaTracker.avg_duration_ms, QuotaTracker.updated_at,
+)  # fmt: skip
+
+
+def rows_query() -> Select[Any]:
+    """The columns that `row_of` reads."""
+    return select(*_COLUMNS).join(Olt, Olt.id == QuotaTracker.olt_id)
+
+
+def row_of(found: Sequence[Any], now: datetime, lost: Lost = ()) -> Row:
+    """A tracker as it stands now."""
+    ident, olt_id, name, task_type, hour, end, *counted, status, forecast, details, duration, updated = found
+    counts = Counts(*counted)
+    risky = status is QuotaStatus.IN_PROGRESS and quota.at_risk(counts, hour, now)
+    return Row(ident, olt_id, name, task_type, hour, end, counts, status, forecast, details, duration, updated, risky,
+               lost)  # fmt: skip
+
+
+# ------------------------------------------------------------------------------------------------------------- an hour
+
+
+def groups(wanted: Filter) -> list[Group]:
+    """The hour's trackers, whatever their status, by how they stand. One SQL statement."""
+    total = func.sum
+    query = select(
+        QuotaTracker.status, QuotaTracker.quota_required, QuotaTracker.quota_completed,
+        cast(total(QuotaTracker.quota_failed), Integer), cast(total(QuotaTracker.quota_skipped), Integer),
+        cast(total(QuotaTracker.quota_pending), Integer), func.count(),
+    ).where(*_which(wanted))  # fmt: skip
+    query = query.group_by(QuotaTracker.status, QuotaTracker.quota_required, QuotaTracker.quota_completed)
+    return [Group(*row) for row in db.session.execute(query)]
+
+
+def _which(wanted: Filter) -> list[ColumnElement[bool]]:
+    found: list[ColumnElement[bool]] = [QuotaTracker.period_start == wanted.hour]
+    if wanted.olt_id is not None:
+        found.append(QuotaTracker.olt_id == wanted.olt_id)
+    if wanted.task_type:
+        found.append(QuotaTracker.task_type == wanted.task_type)
+    if wanted.text:
+        named = QuotaTracker.olt_id.in_(select(Olt.id).where(contains(Olt.name, wanted.text)))
+        found.append(or_(named, contains(QuotaTracker.task_type, wanted.text.replace(" ", "_"))))
+    return found
+
+
+def _risky(alike: Iterable[Group], hour: datetime, now: datetime) -> ColumnElement[bool]:
+    """The domain's rule as a condition: of those that require n, all with no more completed than the best at risk."""
+    most: dict[int, int] = {}
+    for one in alike:
+        if one.at_risk(hour, now):
+            most[one.required] = max(one.completed, most.get(one.required, 0))
+    if not most:
+        return false()
+    each = (
+        and_(QuotaTracker.quota_required == required, QuotaTracker.quota_completed <= completed)
+        for required, completed in most.items()
+    )
+    return and_(QuotaTracker.status == QuotaStatus.IN_PROGRESS, or_(*each))
+
+
+def _bad(risky: ColumnElement[bool]) -> ColumnElement[bool]:
+    """Broken, at risk, or certain to be broken: too many slots are lost already."""
+    best = cast(QuotaTracker.quota_completed + QuotaTracker.quota_pending, Float) / _required()
+    doomed = and_(QuotaTracker.status == QuotaStatus.IN_PROGRESS, best < quota.MET)
+    return or_(QuotaTracker.status.in_(BROKEN), risky, doomed)
+
+
+def _required() -> ColumnElement[int]:
+    return func.nullif(QuotaTracker.quota_required, 0)
+
+
+def summary(wanted: Filter, alike: Sequence[Group], now: datetime) -> Summary:
+    """The hour in numbers; the filter's status does not count. `alike`: its groups. One SQL statement."""
+    statuses: dict[str, int] = defaultdict(int)
+    for one in alike:
+        statuses[one.status.value] += one.trackers
+        statuses[AT_RISK] += one.trackers if one.at_risk(wanted.hour, now) else 0
+    counts = Counts(
+        sum(one.completed * one.trackers for one in alike), sum(one.failed for one in alike),
+        sum(one.skipped for one in alike), sum(one.pending for one in alike),
+    )  # fmt: skip
+    olts, broken = _olts(wanted, _risky(alike, wanted.hour, now))
+    return Summary(counts, sum(one.trackers for one in alike), olts, olts - broken, dict(statuses))
+
+
+def _olts(wanted: Filter, risky: ColumnElement[bool]) -> tuple[int, int]:
+    """OLTs with a promise, and those of them that do not keep one."""
+    broken = case((_bad(risky), QuotaTracker.olt_id))
+    query = select(func.count(distinct(QuotaTracker.olt_id)), func.count(distinct(broken)))
+    found = db.session.execute(query.where(*_which(wanted), QuotaTracker.status != QuotaStatus.INTERRUPTED)).one()
+    return int(found[0]), int(found[1])
+
+
+def page(
+    wanted: Filter, alike: Sequence[Group], now: datetime, cursor: str = "", size: int = keyset.PAGE_SIZE
+) -> keyset.Page[Row]:  # fmt: skip
+    """One page of the hour, worst first, with losses. `alike`: its groups. Two SQL statements."""
+    risky = _risky(alike, wanted.hour, now)
+    query = rows_query().where(*_which(wanted))
+    if wanted.status == AT_RISK:
+        query = query.where(risky)
+    elif wanted.status:
+        query = query.where(QuotaTracker.status == QuotaStatus(wanted.status))
+    found = keyset.fetch(query, _worst_first(risky), cursor, size)
+    lost = losses([(row[1], *row[3:5]) for row in found.rows])
+    return found.map(lambda row: row_of(row, now, lost.get((row[1], *row[3:5]), ())))
+
+
+def _worst_first(risky: ColumnElement[bool]) -> keyset.Order:
+    """What is bad, then the rest, last what was interrupted; among these by how it will end, then by how it stands."""
+    rank = case((QuotaTracker.status == QuotaStatus.INTERRUPTED, 2), (_bad(risky), 0), else_=1)
+    possible = QuotaTracker.quota_completed + QuotaTracker.quota_pending
+    ends = case(
+        (QuotaTracker.status == QuotaStatus.IN_PROGRESS, func.coalesce(QuotaTracker.forecast, possible)),
+        else_=QuotaTracker.quota_completed,
+    )
+    keys = (rank, _share(ends), _share(QuotaTracker.quota_completed), QuotaTracker.id)
+    return keyset.Order(keys)
+
+
+def _share(part: Any) -> ColumnElement[float]:
+    return type_coerce(func.coalesce(cast(part, Float) / _required(), 1.0), Float)
+
+
+def losses(trackers: Sequence[tuple[int, str, datetime]]) -> dict[tuple[int, str, datetime], Lost]:
+    """(OLT id, task type, hour) → lost slots by cause, most first. One SQL statement, none for no tracker."""
+    if not trackers:
+        return {}
+    query = select(
+        QuotaLoss.olt_id, QuotaLoss.task_type, QuotaLoss.period_start, QuotaLoss.cause,
+        QuotaLoss.failed + QuotaLoss.skipped,
+    ).where(
+        QuotaLoss.olt_id.in_({olt_id for olt_id, _task, _hour in trackers}),
+        QuotaLoss.task_type.in_({task for _olt, task, _hour in trackers}),
+        QuotaLoss.period_start.in_({hour for _olt, _task, hour in trackers}),
+    )  # fmt: skip
+    found: dict[tuple[int, str, datetime], list[tuple[LossCause, int]]] = defaultdict(list)
+    for olt_id, task_type, hour, cause, slots in db.session.execute(query):
+        if slots:
+            found[olt_id, task_type, hour].append((cause, slots))
+    return {key: tuple(sorted(lost, key=lambda one: (-one[1], one[0].value))) for key, lost in found.items()}
+
+
+def broken_by_hour(first: datetime, last: datetime) -> dict[datetime, int]:
+    """Hour's start, from `first` to `last` → how many of its trackers were judged broken. One SQL statement."""
+    query = (
+        select(QuotaTracker.period_end, func.count())
+        .where(QuotaTracker.status.in_(BROKEN), QuotaTracker.period_end > first,
+               QuotaTracker.period_end <= last + quota.HOUR)
+        .group_by(QuotaTracker.period_end)
+    )  # fmt: skip
+    return {end - quota.HOUR: int(count) for end, count in db.session.execute(query)}
+
+
+def task_types(hour: datetime) -> list[str]:
+    """What was promised in the hour. One SQL statement."""
+    query = select(distinct(QuotaTracker.task_type)).where(QuotaTracker.period_start == hour)
+    return sorted(db.session.scalars(query))
+
+
+# ------------------------------------------------------------------------------------------------ one OLT, and a glance
+
+
+@dataclass(frozen=True)
+class Strip:
+    """One task type of an OLT: this hour (None: nothing promised), and each hour before, the oldest first."""
+
+    task_type: str
+    present: Row | None
+    past: tuple[tuple[datetime, Row | None], ...] = field(default=())
+
+
+def of_olt(olt_id: int, now: datetime, hours: int = STRIP_HOURS) -> list[Strip]:
+    """This hour and the last `hours` of each task type, by its name. Two SQL statements."""
+    present = quota.hour_at(now)
+    first = present - hours * quota.HOUR
+    query = rows_query().where(
+        QuotaTracker.olt_id == olt_id, QuotaTracker.period_start >= first, QuotaTracker.period_start <= present
+    )
+    lost = losses_of_olt(olt_id, present)
+    found: dict[str, dict[datetime, Row]] = defaultdict(dict)
+    for row in db.session.execute(query):
+        now_lost = lost.get(row.task_type, ()) if row.period_start == present else ()
+        found[row.task_type][row.period_start] = row_of(row, now, now_lost)
+    past = [first + number * quota.HOUR for number in range(hours)]
+    return [
+        Strip(task_type, by_hour.get(present), tuple((hour, by_hour.get(hour)) for hour in past))
+        for task_type, by_hour in sorted(found.items())
+    ]
+
+
+def losses_of_olt(olt_id: int, hour: datetime) -> dict[str, Lost]:
+    """Task type → lost slots by cause in one hour of an OLT. One SQL statement."""
+    query = select(QuotaLoss.task_type, QuotaLoss.cause, QuotaLoss.failed + QuotaLoss.skipped).where(
+        QuotaLoss.olt_id == olt_id, QuotaLoss.period_start == hour
+    )
+    found: dict[str, list[tuple[LossCause, int]]] = defaultdict(list)
+    for task_type, cause, slots in db.session.execute(query):
+        found[task_type].append((cause, slots))
+    return {task: tuple(sorted(lost, key=lambda one: (-one[1], one[0].value))) for task, lost in found.items()}
+
+
+@dataclass(frozen=True)
+class Glance:
+    """`at_risk` of `trackers` of this hour; violations of the last full hour and of the last 24."""
+
+    trackers: int
+    at_risk: int
+    last_hour: int
+    last_day: int
+
+
+def glance(now: datetime) -> Glance:
+    """Two SQL statements. An hour is a violation exactly when it was judged one of BROKEN."""
+    hour = quota.hour_at(now)
+    alike = groups(Filter(hour))
+    last = case((QuotaTracker.period_end == hour, 1))
+    query = select(func.count(last), func.count()).where(
+        QuotaTracker.status.in_(BROKEN), QuotaTracker.period_end > hour - DAY
+    )
+    last_hour, last_day = db.session.execute(query).one()
+    risky = sum(one.trackers for one in alike if one.at_risk(hour, now))
+    return Glance(sum(one.trackers for one in alike), risky, int(last_hour), int(last_day))

@@ -1,0 +1,78 @@
+"""Command whatif run: the last days' durations again, with the settings as they are and with others."""
+
+import json
+from collections.abc import Iterable
+from dataclasses import asdict
+from datetime import UTC, datetime
+
+import click
+from flask.cli import AppGroup
+
+from portal.domain import intervals, schedule
+from portal.extensions import db
+from scheduler.tick import next_cron
+from scheduler.timemachine import loading
+from scheduler.timemachine.whatif import LONGEST_HOURS, Change, Nonsense, apply, outlook, table
+
+ALL = "all"
+
+whatif = AppGroup("whatif", help="What would come of other settings: tried on a virtual clock, nothing is changed.")
+
+
+def _intervals(given: Iterable[str]) -> dict[str, int]:
+    """`rx=60s` or `rx=60` as key → seconds."""
+    found = {}
+    for text in given:
+        key, equals, written = text.partition("=")
+        if not equals or not key.strip():
+            raise click.BadParameter(f"{text[:60]!r}: write key=interval, such as rx=60s", param_hint="--interval")
+        try:
+            seconds = intervals.parse(written)
+        except ValueError as error:
+            raise click.BadParameter(str(error), param_hint="--interval") from None
+        if seconds < schedule.MINIMUM_INTERVAL:
+            least = schedule.MINIMUM_INTERVAL
+            raise click.BadParameter(f"{key}: an interval is at least {least} s", param_hint="--interval")
+        found[key.strip()] = seconds
+    return found
+
+
+def _names(given: str) -> list[str] | None:
+    names = [name.strip() for name in given.split(",") if name.strip()]
+    if not names:
+        raise click.BadParameter("name at least one OLT, or all", param_hint="--olts")
+    return None if names == [ALL] else names
+
+
+@whatif.command("run")
+@click.option("--hours", type=click.IntRange(1, LONGEST_HOURS), default=24, show_default=True, help="How long to live.")
+@click.option("--olts", "olt_names", default=ALL, show_default=True, metavar="NAME,NAME|all", help="Which OLTs.")
+@click.option("--pollers", type=click.IntRange(1, 1000), default=None, help="With so many pollers, serving every OLT.")
+@click.option("--interval", "given", multiple=True, metavar="KEY=INTERVAL", help="With this interval; repeatable.")
+@click.option("--disable", "disabled", multiple=True, metavar="KEY", help="Without the nodes of this key; repeatable.")
+@click.option("--seed", type=int, default=1, show_default=True, help="Luck: the same seed, the same outcome.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+def run(
+    hours: int, olt_names: str, pollers: int | None, given: tuple[str, ...], disabled: tuple[str, ...], seed: int,
+    as_json: bool,
+) -> None:  # fmt: skip
+    """Quotas, delays, loads and lost slots of the coming hours, present and changed settings side by side.
+
+    Recorded durations are lived again, in an order of their own by the seed. Nothing is written and no OLT is asked.
+    """
+    change, now = Change(pollers, _intervals(given), disabled), datetime.now(UTC).replace(microsecond=0)
+    try:
+        present = loading.load(db.session(), now, _names(olt_names))
+        db.session.rollback()
+        worlds = [present, apply(present, change)] if change else [present]
+        outlooks = [outlook(world, now, hours, seed, next_cron) for world in worlds]
+    except Nonsense as error:
+        raise click.ClickException(str(error)) from None
+    then = outlooks[1] if change else None
+    if as_json:
+        told = {"hours": hours, "seed": seed, "present": asdict(outlooks[0]), "changed": asdict(then) if then else None}
+        click.echo(json.dumps(told, indent=2, ensure_ascii=False))
+        return
+    olts, nodes = len(present.olts), len(present.nodes)
+    click.echo(f"{hours} h of {olts} OLTs with {nodes} nodes, seed {seed}\n")
+    click.echo("\n".join(table(outlooks[0], then, str)))

@@ -1,0 +1,123 @@
+"""`flask whatif run`: from rows to two columns of figures, and clear words where there is nothing to show."""
+
+import json
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+from click.testing import Result
+from flask import Flask
+from sqlalchemy import event
+from sqlalchemy.orm import Session
+
+from portal.domain.statuses import ExecutionStatus
+from portal.extensions import db
+from portal.models import Execution, WorkflowNode
+from scheduler.timemachine import loading
+from tests.support.builders import make_node, make_olt
+
+NOW = datetime.now(UTC).replace(microsecond=0)
+
+
+def add_runs(node: WorkflowNode, count: int, milliseconds: int) -> None:
+    """So many runs that took so long, the latest a minute ago."""
+    for number in range(count):
+        slot = NOW - timedelta(minutes=1 + number)
+        db.session.add(
+            Execution(node_id=node.id, node_name=node.name, olt_id=node.workflow.olt_id, device_key="x", priority=40,
+                      scheduled_for=slot, started_at=slot, finished_at=slot, status=ExecutionStatus.SUCCESS,
+                      duration_ms=milliseconds)
+        )  # fmt: skip
+    db.session.commit()
+
+
+@pytest.fixture
+def two_olts(app: Flask) -> Flask:
+    """OLT-A and OLT-B: a discovery of 4 s and a GET of 20 s on each, both with runs on record."""
+    with app.app_context():
+        for name in ("OLT-A", "OLT-B"):
+            olt = make_olt(name, NOW)
+            add_runs(make_node(olt, "discovery", NOW, interval="5m"), 3, 4_000)
+            add_runs(make_node(olt, "text", NOW, kind="get", oid="huawei.onu_description", interval="60s"), 3, 20_000)
+        db.session.remove()
+    return app
+
+
+def run(app: Flask, *arguments: str) -> Result:
+    return app.test_cli_runner().invoke(args=["whatif", "run", "--hours", "2", *arguments])
+
+
+def told(app: Flask, *arguments: str) -> Any:
+    result = run(app, "--json", *arguments)
+    assert result.exit_code == 0, result.output
+    return json.loads(result.stdout)
+
+
+def test_present_and_changed_settings_stand_side_by_side(two_olts: Flask) -> None:
+    result = run(two_olts, "--pollers", "1", "--interval", "text=2m")
+    assert result.exit_code == 0, result.output
+    assert result.stdout.startswith("2 h of 2 OLTs with 4 nodes, seed 1\n")
+    assert "present settings" in result.stdout and "changed settings" in result.stdout
+
+
+def test_recorded_durations_are_lived_again(two_olts: Flask) -> None:
+    present = told(two_olts)["present"]
+    assert present["olt_busiest"] == pytest.approx(100 * (20 / 60 + 4 / 300), abs=1)
+    assert present["pool_busy"] == pytest.approx(2 * present["olt_busiest"] / 10, abs=0.5)  # ten pollers (POLLERS)
+    assert present["violations"] == 0 and present["met"] == present["quotas"]
+
+
+def test_a_pool_too_small_shows_in_the_changed_column_only(two_olts: Flask) -> None:
+    both = told(two_olts, "--pollers", "1", "--interval", "discovery=30s", "--interval", "text=30s")
+    assert both["changed"]["losses"] and not both["present"]["losses"]
+    assert both["changed"]["pool_busy"] > 90
+
+
+def test_only_the_named_olts_and_without_what_is_disabled(two_olts: Flask) -> None:
+    both = told(two_olts, "--olts", "OLT-B", "--disable", "text")
+    assert both["present"]["quotas"] > both["changed"]["quotas"] > 0
+    assert "1 OLTs with 2 nodes" in run(two_olts, "--olts", "OLT-B").stdout
+
+
+def test_the_same_seed_says_the_same_and_nothing_is_written(two_olts: Flask) -> None:
+    writes: list[str] = []
+    with two_olts.app_context():
+        event.listen(db.engine, "before_cursor_execute", lambda c, cur, sql, *rest: writes.append(sql))
+    first, again = told(two_olts, "--seed", "7"), told(two_olts, "--seed", "7")
+    assert first["present"]["completed"] == pytest.approx(again["present"]["completed"], abs=4)  # begins at another now
+    assert writes and not [sql for sql in writes if sql.split()[0] in ("INSERT", "UPDATE", "DELETE")]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (("--olts", "OLT-A,OLT-Z"), "there is no enabled OLT OLT-Z"),
+        (("--olts", " , "), "name at least one OLT"),
+        (("--interval", "power=60s"), "no node has the key power; there are: discovery, text"),
+        (("--interval", "text=often"), "is no duration"),
+        (("--interval", "text=5s"), "an interval is at least 30 s"),
+        (("--interval", "text"), "write key=interval"),
+        (("--disable", "gone"), "no node has the key gone"),
+        (("--disable", "discovery", "--disable", "text"), "would be switched off"),
+        (("--pollers", "0"), "0 is not in the range"),
+        (("--hours", "0"), "0 is not in the range"),
+    ],
+)
+def test_nonsense_is_refused_in_clear_words(two_olts: Flask, arguments: tuple[str, ...], words: str) -> None:
+    result = run(two_olts, *arguments)
+    assert result.exit_code != 0 and words in result.output
+
+
+def test_without_nodes_or_without_runs_it_says_so(app: Flask) -> None:
+    assert "no node of these OLTs runs" in run(app).output
+    with app.app_context():
+        make_node(make_olt("OLT-A", NOW), "discovery", NOW)
+        db.session.remove()
+    assert "none of these nodes has a successful run on record" in run(app).output
+
+
+def test_of_each_node_its_last_runs_are_read_and_failures_are_left_out(session: Session) -> None:
+    node = make_node(make_olt("OLT-A", NOW), "discovery", NOW)
+    add_runs(node, loading.LAST_RUNS + 50, 3_000)
+    durations = loading.load(session, NOW).nodes[0].durations
+    assert durations == (3.0,) * loading.LAST_RUNS

@@ -1,0 +1,302 @@
+"""The time machine, rule by rule: what becomes of slots, promises and order on a virtual clock."""
+
+from collections import Counter
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from portal.domain import quota
+from portal.domain.quota import HOUR
+from portal.domain.statuses import EventType, ExecutionStatus, NodeKind, OltState, QuotaStatus, SkipReason
+from portal.domain.tickets import Ticket
+from scheduler.timemachine.durations import Fortune
+from scheduler.timemachine.events import (
+    AddNode,
+    ChangeInterval,
+    DeleteNode,
+    Event,
+    Havoc,
+    PollersUp,
+    SchedulerUp,
+    SetNodeEnabled,
+    SetOltEnabled,
+    Silence,
+    scenario,
+)
+from scheduler.timemachine.machine import Machine
+from scheduler.timemachine.queues import Queues
+from scheduler.timemachine.whatif import Change, Nonsense, apply, outlook, table
+from scheduler.timemachine.world import ALL_SITES, NodeSpec, OltSpec, Rules, Run, World
+from tests.support.virtual import cron_in, many_olts
+
+TEN = datetime(2026, 11, 27, 10, 0, tzinfo=UTC)
+SECOND, MINUTE, DAY = timedelta(seconds=1), timedelta(minutes=1), timedelta(days=1)
+SANTIAGO = "America/Santiago"
+
+
+def one_node(
+    *events: tuple[datetime, Event], interval: int = 300, median: float = 10.0, pollers: int = 1, until: datetime,
+    first: datetime = TEN + MINUTE, more: tuple[NodeSpec, ...] = (),
+) -> Machine:  # fmt: skip
+    """A discovery on OLT 1, whose runs take exactly `median` seconds, lived up to a moment."""
+    node = NodeSpec(1, 1, "discovery", NodeKind.DISCOVERY, interval, first=first, median=median, priority=90)
+    world = World((OltSpec(1, "OLT-1"), OltSpec(2, "OLT-2")), (node, *more), Rules({ALL_SITES: pollers}))
+    machine = Machine(world, TEN, next_cron=cron_in("UTC"), fortune=Fortune(1, sigma=0), history=events, keep_all=True)
+    machine.run(until)
+    assert machine.audit() == [] and machine.wrong_slots() == []
+    return machine
+
+
+def ended(machine: Machine) -> list[Run]:
+    runs = [run for found in machine.history().runs.values() for run in found]
+    return sorted(runs, key=lambda run: run.execution_id)
+
+
+def skipped(machine: Machine) -> list[tuple[SkipReason, int]]:
+    return [(skip.reason, skip.count) for skip in machine.history().skips]
+
+
+def test_the_same_seed_lives_the_same_day() -> None:
+    def lived() -> Counter[SkipReason]:
+        world = many_olts(TEN, 3, cron_in("UTC"), olts=10, pollers=2)
+        events = scenario(world, TEN, TEN + 6 * HOUR, 3, Havoc())
+        machine = Machine(world, TEN, next_cron=cron_in("UTC"), seed=3, history=events)
+        machine.run(TEN + 6 * HOUR)
+        return machine.state.figures.skipped
+
+    assert lived() == lived() != Counter()
+
+
+# The clock on the wall
+
+
+@pytest.mark.parametrize(
+    "midnight",
+    [
+        datetime(2027, 4, 3, 3, tzinfo=UTC),  # the day in which 23:00 to 24:00 comes twice
+        datetime(2027, 9, 4, 4, tzinfo=UTC),  # the night in which 00:00 to 01:00 does not come
+        datetime(2026, 11, 30, 3, tzinfo=UTC),  # the last day of a month
+        datetime(2026, 12, 31, 3, tzinfo=UTC),  # and of a year
+    ],
+)
+def test_a_day_has_24_trackers_of_each_task_type_whatever_the_clock_on_the_wall_does(midnight: datetime) -> None:
+    next_cron = cron_in(SANTIAGO)
+    begin = midnight + 5 * MINUTE
+    olt, every = OltSpec(1, "OLT-1"), {"median": 5.0, "priority": 40}
+    nodes = (
+        NodeSpec(1, 1, "discovery", NodeKind.DISCOVERY, 600, first=begin + MINUTE, **every),
+        NodeSpec(2, 1, "hourly", NodeKind.GET, None, "0 * * * *", next_cron("0 * * * *", begin), **every),
+        NodeSpec(3, 1, "often", NodeKind.GET, None, "*/10 * * * *", next_cron("*/10 * * * *", begin), **every),
+        NodeSpec(4, 1, "midnight", NodeKind.GET, None, "0 0 * * *", next_cron("0 0 * * *", begin), **every),
+    )  # fmt: skip
+    machine = Machine(World((olt,), nodes), begin, next_cron=next_cron, keep_all=True)
+    machine.run(begin + 2 * DAY + 2 * HOUR)
+    assert machine.audit() == [] and machine.wrong_slots() == []
+    hours = [midnight.replace(minute=0) + number * HOUR for number in range(1, 49)]
+    for task, required in (("discovery", 6), ("get_hourly", 1), ("get_often", 6)):
+        found = [one for one in machine.state.ledger.all() if one.key.task_type == task and one.key.hour in hours]
+        assert Counter(one.key.hour for one in found) == Counter(dict.fromkeys(hours, 1))
+        assert {one.counts.required for one in found[:-1]} == {required}, task
+    nightly = [run for run in ended(machine) if run.node.key == "midnight"]
+    assert len(nightly) == 2 and all(run.status is ExecutionStatus.SUCCESS for run in nightly)
+
+
+def test_a_slot_on_the_full_hour_is_the_last_of_the_hour_before() -> None:
+    machine = one_node(first=TEN + 5 * MINUTE, until=TEN + 3 * HOUR)
+    required = {one.key.hour: one.counts.required for one in machine.state.ledger.all()}
+    assert required == {TEN: 12, TEN + HOUR: 12, TEN + 2 * HOUR: 12, TEN + 3 * HOUR: 12}
+
+
+# Rules, one by one
+
+
+def test_a_node_enabled_at_ten_to_eleven_has_two_slots_and_then_twelve() -> None:
+    off, on = TEN + 10 * SECOND, TEN + 50 * MINUTE
+    machine = one_node((off, SetNodeEnabled(1, False)), (on, SetNodeEnabled(1, True)), until=TEN + 2 * HOUR)
+    required = {one.key.hour: one.counts.required for one in machine.state.ledger.all()}
+    assert required[TEN] == 2 and required[TEN + HOUR] == 12
+
+
+def test_a_run_that_is_longer_than_its_interval_costs_the_slots_that_it_covers() -> None:
+    machine = one_node(interval=60, median=100.0, until=TEN + 10 * MINUTE)
+    assert set(skipped(machine)) == {(SkipReason.OVERRUN, 1)}
+    assert [run.scheduled_for.minute for run in ended(machine)] == [1, 3, 5, 7, 9]
+
+
+def test_a_node_that_waits_for_its_olt_is_skipped_as_busy_and_one_that_waits_for_a_poller_as_pool_full() -> None:
+    heavy = NodeSpec(2, 1, "heavy", NodeKind.BULK, 3600, first=TEN + 10 * SECOND, median=400.0)
+    busy = one_node(interval=120, until=TEN + 10 * MINUTE, more=(heavy,))
+    assert skipped(busy)[0] == (SkipReason.OLT_BUSY, 1)
+    assert busy.history().skips[0].facts["holder_node"] == "heavy"
+    full = one_node(interval=120, until=TEN + 10 * MINUTE, more=(replace(heavy, olt_id=2),))
+    assert skipped(full)[0] == (SkipReason.POOL_FULL, 1)
+
+
+def test_slots_that_passed_while_nothing_ticked_are_skipped_and_the_latest_still_runs() -> None:
+    down, up = TEN + 2 * MINUTE, TEN + 17 * MINUTE
+    machine = one_node((down, SchedulerUp(False)), (up, SchedulerUp(True)), until=TEN + 20 * MINUTE)
+    assert skipped(machine) == [(SkipReason.SCHEDULER_DOWN, 2)]
+    assert [run.scheduled_for.minute for run in ended(machine)] == [1, 16]
+    assert ended(machine)[-1].delay_ms == 60_000
+
+
+def test_skipped_slots_of_an_uneven_cron_line_go_to_the_hours_that_they_are_of() -> None:
+    uneven = NodeSpec(2, 2, "uneven", NodeKind.GET, None, "0,50 * * * *", first=TEN + 50 * MINUTE)
+    events = [(TEN + MINUTE, SchedulerUp(False)), (TEN + 3 * HOUR + 30 * MINUTE, SchedulerUp(True))]
+    machine = one_node(*events, until=TEN + 4 * HOUR, more=(uneven,))
+    found = [one for one in machine.state.ledger.all() if one.key.task_type == "get_uneven"]
+    counts = {one.key.hour: one.skipped for one in found}
+    assert counts[TEN] == counts[TEN + HOUR] == counts[TEN + 2 * HOUR] == 2
+
+
+def test_an_olt_that_does_not_answer_is_given_up_probed_and_found_again() -> None:
+    gone, back = TEN + 2 * MINUTE, TEN + 40 * MINUTE
+    machine = one_node((gone, Silence(1, True)), (back, Silence(1, False)), until=TEN + HOUR)
+    states = [row.details["after"] for row in machine.state.log if row.event is EventType.OLT_STATE_CHANGED]
+    assert states == [OltState.UNREACHABLE, OltState.UP]
+    assert (SkipReason.OLT_UNREACHABLE, 1) in skipped(machine)
+    failed = [run for run in ended(machine) if run.status is ExecutionStatus.FAILED]
+    assert len(failed) == 3 and all(run.attempt > 1 for run in failed[:2])
+
+
+def test_a_killed_poller_is_missed_when_its_lease_has_run_out_and_its_run_begins_again() -> None:
+    killed = TEN + 63 * SECOND
+    events = ((killed, PollersUp(False, killed=True)), (killed + SECOND, PollersUp(True)))
+    machine = one_node(*events, until=TEN + 3 * MINUTE)
+    (run,) = ended(machine)
+    assert (run.losses, run.attempt, run.status) == (1, 2, ExecutionStatus.SUCCESS)
+    assert run.started_at == TEN + 80 * SECOND  # 15 s of lease, and the reaper's next pass
+
+
+def test_a_poller_that_is_told_to_stop_hands_its_run_over_at_once() -> None:
+    stopped = TEN + 63 * SECOND
+    events = ((stopped, PollersUp(False)), (stopped + SECOND, PollersUp(True)))
+    (run,) = ended(one_node(*events, until=TEN + 3 * MINUTE))
+    assert (run.losses, run.attempt, run.started_at) == (0, 2, stopped + SECOND)
+
+
+def test_a_disabled_olt_ends_what_runs_and_its_hour_is_interrupted() -> None:
+    machine = one_node((TEN + 63 * SECOND, SetOltEnabled(1, False)), until=TEN + 2 * HOUR)
+    (run,) = ended(machine)
+    assert (run.status, run.skip_reason) == (ExecutionStatus.INTERRUPTED, SkipReason.OLT_DISABLED)
+    assert machine.state.ledger.verdicts.statuses == Counter({QuotaStatus.INTERRUPTED: 1})
+
+
+def test_another_interval_begins_when_the_old_slot_comes_if_that_is_sooner() -> None:
+    machine = one_node((TEN + 2 * MINUTE, ChangeInterval(1, 1800)), until=TEN + HOUR)
+    assert [run.scheduled_for.minute for run in ended(machine)] == [1, 6, 36]
+
+
+def test_a_node_that_comes_and_goes_promises_only_its_own_slots() -> None:
+    added = NodeSpec(9, 1, "added", NodeKind.GET, 600)
+    events = ((TEN + 10 * MINUTE, AddNode(added)), (TEN + 32 * MINUTE, DeleteNode(9)))
+    machine = one_node(*events, until=TEN + HOUR)
+    found = {one.key.task_type: one.counts for one in machine.state.ledger.all() if one.key.hour == TEN}
+    assert found["get_added"] == quota.Counts(completed=3)  # 10:11, 10:21, 10:31
+
+
+# Judges that judge
+
+
+def test_the_audit_sees_a_slot_that_was_counted_twice() -> None:
+    machine = one_node(until=TEN + HOUR)
+    tracker = next(one for one in machine.state.ledger.all() if one.key.hour == TEN)
+    tracker.completed += 1
+    assert [one.column for one in machine.audit()] == ["completed"]
+
+
+def test_the_checker_sees_a_slot_that_was_run_twice_and_one_that_was_lost() -> None:
+    machine = one_node(until=TEN + HOUR)
+    runs = machine.history().runs
+    twice, lost = sorted(runs)[:2]
+    runs[twice].append(runs[twice][0])
+    runs[lost].clear()
+    assert [line.split(": ")[1] for line in machine.wrong_slots()] == [
+        "1 on the grid, 2 states", "1 on the grid, 0 states",
+    ]  # fmt: skip
+
+
+# Order
+
+
+def ticket(ident: int, olt: int, priority: int = 40, second: int = 0, overdue: int = 10_000, **more: object) -> Ticket:
+    return Ticket(ident, 1, olt, priority, TEN + second * SECOND, TEN + overdue * SECOND, **more)  # type: ignore[arg-type]
+
+
+def claimed(queues: Queues, now: int = 0, site: str = ALL_SITES) -> list[int]:
+    found = []
+    while (one := queues.claim(int(TEN.timestamp()) + now, site)) is not None:
+        found.append(one.execution_id)
+        queues.release(one.olt_id)
+    return found
+
+
+def test_an_olt_gives_its_highest_priority_first_then_the_older_slot_and_what_is_overdue_before_all() -> None:
+    queues = Queues()
+    for one in (ticket(1, 1, 40, 5), ticket(2, 1, 40, 3), ticket(3, 1, 90, 9), ticket(4, 1, 10, 0, overdue=60)):
+        queues.push(one)
+    assert claimed(queues) == [3, 2, 1, 4]
+    for one in (ticket(5, 1, 90, 9), ticket(6, 1, 10, 0, overdue=60)):
+        queues.push(one)
+    assert claimed(queues, now=61) == [6, 5]
+
+
+def test_between_olts_the_larger_delay_comes_first_and_a_held_one_waits_for_its_release() -> None:
+    queues = Queues()
+    for one in (ticket(1, 1, second=5), ticket(2, 2, second=3), ticket(3, 2, second=4), ticket(4, 3, 90, second=5)):
+        queues.push(one)
+    now = int(TEN.timestamp())
+    order = [found.execution_id for found in iter(lambda: queues.claim(now), None)]
+    assert order == [2, 4, 1]
+    queues.release(2)
+    assert claimed(queues) == [3]
+
+
+def test_pollers_of_a_site_see_only_its_olts() -> None:
+    queues = Queues()
+    queues.push(ticket(1, 1, site="lima"))
+    queues.push(ticket(2, 2))
+    assert claimed(queues, site="lima") == [1]
+    assert claimed(queues, site="cusco") == []
+    assert claimed(queues) == [2]
+
+
+# What if
+
+
+def test_what_if_shows_what_more_pollers_and_longer_intervals_would_bring() -> None:
+    next_cron = cron_in("UTC")
+    world = many_olts(TEN, 5, next_cron, olts=12, nodes=3, intervals=(300,))
+    poor = replace(world, rules=Rules({ALL_SITES: 1}))
+    present = outlook(poor, TEN, 3, 1, next_cron)
+    richer = outlook(apply(poor, Change(pollers=20)), TEN, 3, 1, next_cron)
+    slower = outlook(apply(poor, Change(intervals={"node-1": 3600}, disabled=("node-2",))), TEN, 3, 1, next_cron)
+    assert present.met < richer.met == richer.quotas
+    assert present.delay_p95 > 60 > richer.delay_p95
+    assert present.pool_busy > 95 and richer.pool_busy < 75
+    assert slower.required < present.required and slower.met / slower.quotas > present.met / present.quotas
+    lines = table(present, richer, str)
+    assert "present settings" in lines[0] and "changed settings" in lines[0]
+    assert any(line.lstrip().startswith("pool_full") for line in lines)
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [(Change(intervals={"power": 60}), "no node has the key power"),
+     (Change(disabled=("gone",)), "no node has the key gone"),
+     (Change(intervals={"node-1": 60}, disabled=("node-1",)), "cannot be disabled and have")],
+)  # fmt: skip
+def test_what_if_refuses_nonsense(change: Change, words: str) -> None:
+    world = many_olts(TEN, 5, cron_in("UTC"), olts=2, nodes=2)
+    with pytest.raises(Nonsense, match=words):
+        apply(world, change)
+
+
+def test_from_end_the_next_run_comes_an_interval_after_the_end() -> None:
+    node = NodeSpec(1, 1, "discovery", NodeKind.DISCOVERY, 600, first=TEN + MINUTE, median=200.0)
+    world = World((OltSpec(1, "OLT-1"),), (node,), Rules(from_end=True))
+    machine = Machine(world, TEN, next_cron=cron_in("UTC"), fortune=Fortune(1, sigma=0), keep_all=True)
+    machine.run(TEN + HOUR)
+    assert machine.audit() == [] and machine.wrong_slots() == []
+    assert [run.scheduled_for - TEN for run in ended(machine)][:3] == [MINUTE, 860 * SECOND, 1660 * SECOND]
