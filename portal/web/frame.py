@@ -51,13 +51,17 @@ MACRO_FILES = ("state", "page", "table", "form")
 
 
 class Page(NamedTuple):
-    """One entry of the rail. `key` is the letter that follows g; `below`: other blueprints whose pages belong to it."""
+    """One entry of the rail. `key` is the letter that follows g; `below`: other blueprints whose pages belong to it.
+
+    `thumb`: it has a place of its own on a phone, where the others are behind "More".
+    """
 
     endpoint: str
     label: LazyString
     icon: str
     key: str
     below: tuple[str, ...] = ()
+    thumb: bool = False
 
     @property
     def here(self) -> bool:
@@ -66,19 +70,22 @@ class Page(NamedTuple):
 
 
 PAGES = (
-    Page("dashboard.index", _l("Home"), "home", "i"),
-    Page("olts.index", _l("OLTs"), "router", "o", ("olt_actions", "timeline", "credentials", "probes", "trials", "ledger")),
+    Page("dashboard.index", _l("Home"), "home", "i", thumb=True),
+    Page(
+        "olts.index", _l("OLTs"), "router", "o",
+        ("olt_actions", "timeline", "credentials", "probes", "trials", "ledger"), thumb=True,
+    ),
     Page("workflows.index", _l("Workflows"), "sitemap", "w", ("templates", "planning")),
     Page("executions.index", _l("Executions"), "list-check", "e"),
     Page("pollers.index", _l("Pollers"), "cpu", "p"),
     Page("queue.index", _l("Queue"), "stack-2", "q"),
-    Page("quotas.index", _l("Quotas"), "progress", "k"),
+    Page("quotas.index", _l("Quotas"), "progress", "k", thumb=True),
     Page("violations.index", _l("Violations"), "trending-down", "v"),
     Page("log.index", _l("Decision log"), "history", "l", ("explain",)),
-    Page("onus.index", _l("ONUs"), "access-point", "u"),
+    Page("onus.index", _l("ONUs"), "access-point", "u", thumb=True),
     Page("catalogue.index", _l("Catalogue"), "tag", "c", ("formulas",)),
     Page("alerts.index", _l("Alerts"), "bell", "a"),
-)
+)  # fmt: skip
 
 
 class PoDomain(Domain):
