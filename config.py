@@ -190,6 +190,9 @@ class Settings:
         _integer(1, 3650), "Days that the ledger is kept: per node and day its runs, OLT time and changed values.", 730
     )
     plan_retention_days: int = setting(_integer(1, 365), "Days that execution plans are kept.", 3)
+    quota_retention_days: int = setting(
+        _integer(8, 3650), "Days that quotas and their losses are kept; violations a year.", 60
+    )
     instance: Path = field(default=PROJECT_ROOT / "instance", metadata={})
 
 

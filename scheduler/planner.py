@@ -1,10 +1,11 @@
 """From due masters to executions and skipped slots. Pure: no database, no Redis, `now` is an argument."""
 
-from collections.abc import Callable, Iterable
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
-from portal.domain import schedule
+from portal.domain import quota, schedule
 from portal.domain.slots import DueMaster, NewExecution, Plan, SkippedSlots
 from portal.domain.statuses import SkipReason
 
@@ -13,12 +14,22 @@ NextCron = Callable[[str, datetime], datetime]  # cron line, moment → first ti
 
 @dataclass(frozen=True)
 class _Passed:
-    """The slots of one master up to now: the latest, how many came before it, and the one that follows."""
+    """The slots of one master up to now: the latest, how many came before it, and the one that follows.
+
+    `hours`: of a cron line with several: how many of those before the latest belong to which hour.
+    """
 
     latest: datetime
     earlier: int
     before_latest: datetime
     following: datetime
+    hours: Mapping[datetime, int] | None = None
+
+    def with_latest(self) -> Mapping[datetime, int] | None:
+        """`hours` and the latest."""
+        if self.hours is None:
+            return None
+        return Counter(self.hours) + Counter([quota.hour_of(self.latest)])
 
 
 def plan(due: Iterable[DueMaster], now: datetime, next_cron: NextCron, *, from_end: bool = False) -> Plan:
@@ -56,10 +67,11 @@ def _passed(master: DueMaster, now: datetime, next_cron: NextCron) -> _Passed:
         return _Passed(latest, round((latest - first) / step), latest - step, latest + step)
     assert master.cron is not None  # noqa: S101  (the table's one_clock check)
     latest = before = first
-    earlier = 0
+    earlier: Counter[datetime] = Counter()
     while (candidate := next_cron(master.cron, latest)) <= now:
-        before, latest, earlier = latest, candidate, earlier + 1
-    return _Passed(latest, earlier, before, candidate)
+        earlier[quota.hour_of(latest)] += 1
+        before, latest = latest, candidate
+    return _Passed(latest, earlier.total(), before, candidate, earlier or None)
 
 
 def _decide(master: DueMaster, passed: _Passed, now: datetime) -> tuple[NewExecution | None, list[SkippedSlots]]:
@@ -68,10 +80,12 @@ def _decide(master: DueMaster, passed: _Passed, now: datetime) -> tuple[NewExecu
     none_runs = master.blocked or (None if _worth_running(passed, now) else down)
     if none_runs is not None:
         count = passed.earlier + 1
-        return None, [SkippedSlots(master, none_runs, master.next_run_at, passed.latest, count, supersedes=waiting)]
+        hours = passed.with_latest()
+        return None, [SkippedSlots(master, none_runs, master.next_run_at, passed.latest, count, waiting, hours)]
     skipped = []
     if passed.earlier:
-        skipped.append(SkippedSlots(master, down, master.next_run_at, passed.before_latest, passed.earlier))
+        first, last, hours = master.next_run_at, passed.before_latest, passed.hours
+        skipped.append(SkippedSlots(master, down, first, last, passed.earlier, hours=hours))
     if master.active_id is None or master.active_waits_to_retry:
         return NewExecution(master, passed.latest, passed.following, supersedes=waiting), skipped
     return None, [*skipped, SkippedSlots(master, SkipReason.STILL_ACTIVE, passed.latest, passed.latest)]

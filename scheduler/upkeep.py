@@ -42,6 +42,9 @@ def learn() -> None:
 def clean_up() -> None:
     """Entry function: retention (each hour)."""
     config = current_app.config
-    kept = ("RETENTION_DAYS", "RETENTION_FAILED_DAYS", "LEDGER_RETENTION_DAYS", "PLAN_RETENTION_DAYS")
+    kept = (
+        "RETENTION_DAYS", "RETENTION_FAILED_DAYS", "LEDGER_RETENTION_DAYS", "PLAN_RETENTION_DAYS",
+        "QUOTA_RETENTION_DAYS",
+    )  # fmt: skip
     gone = retention.clean_up(datetime.now(UTC), *(config[name] for name in kept))
     log.info("event=cleaned rows=%d", gone)

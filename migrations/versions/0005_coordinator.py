@@ -104,12 +104,14 @@ def upgrade():
 
     with op.batch_alter_table('quota_violations') as batch_op:
         batch_op.add_column(sa.Column('task_type', sa.String(length=70), nullable=False))
+        batch_op.create_index('ix_quota_violations_period_start', ['period_start'], unique=False)
         batch_op.create_unique_constraint(batch_op.f('uq_quota_violations_olt_id_task_type_period_start'), ['olt_id', 'task_type', 'period_start'])
 
 
 
 def downgrade():
     with op.batch_alter_table('quota_violations') as batch_op:
+        batch_op.drop_index('ix_quota_violations_period_start')
         batch_op.drop_constraint(batch_op.f('uq_quota_violations_olt_id_task_type_period_start'), type_='unique')
         batch_op.drop_column('task_type')
 

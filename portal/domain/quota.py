@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from typing import Any
 
 from portal.domain.statuses import ErrorKind, ExecutionStatus, LossCause, NodeKind, QuotaStatus, Severity, SkipReason
 
@@ -50,6 +51,19 @@ def slots_by_hour(first: datetime, last: datetime, count: int) -> dict[datetime,
         hour = hour_of(first + number * step)
         hours[hour] = hours.get(hour, 0) + 1
     return hours
+
+
+def hours_as_json(hours: Mapping[datetime, int] | None) -> dict[str, int] | None:
+    """How many slots of a skipped range belong to which hour, as the log keeps it; None = they are evenly spaced."""
+    return None if hours is None else {hour.isoformat(): slots for hour, slots in hours.items()}
+
+
+def skipped_by_hour(details: Mapping[str, Any]) -> dict[datetime, int]:
+    """Hour → slots, from the details of a row SLOT_SKIPPED: slots, first, last, and hours where they are not even."""
+    if details.get("hours"):
+        return {datetime.fromisoformat(hour): int(slots) for hour, slots in details["hours"].items()}
+    first, last = datetime.fromisoformat(details["first"]), datetime.fromisoformat(details["last"])
+    return slots_by_hour(first, last, int(details["slots"]))
 
 
 @dataclass(frozen=True)

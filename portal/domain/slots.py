@@ -44,7 +44,10 @@ class NewExecution:
 
 @dataclass(frozen=True)
 class SkippedSlots:
-    """`count` slots from `first` to `last` do not run, for one reason."""
+    """`count` slots from `first` to `last` do not run, for one reason.
+
+    `hours`: of a cron line, whose firings need not be evenly spaced: how many of them belong to which hour.
+    """
 
     master: DueMaster
     reason: SkipReason
@@ -52,6 +55,7 @@ class SkippedSlots:
     last: datetime
     count: int = 1
     supersedes: int | None = None  # as in NewExecution: a retry never outlives the node's next slot
+    hours: Mapping[datetime, int] | None = None
     facts: Mapping[str, Any] = field(default_factory=dict)  # what was seen when it was decided, for the log
 
 

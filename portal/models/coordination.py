@@ -77,6 +77,7 @@ class QuotaViolation(Base):
         Index("ix_quota_violations_olt_id_created_at", "olt_id", "created_at"),
         Index("ix_quota_violations_severity", "severity"),
         Index("ix_quota_violations_notified", "notified"),
+        Index("ix_quota_violations_period_start", "period_start"),
         UniqueConstraint("olt_id", "task_type", "period_start"),
         one_of("severity", Severity, "severity"),
     )

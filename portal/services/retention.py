@@ -16,6 +16,9 @@ from portal.models import (
     OnuEvent,
     PollerStats,
     Probe,
+    QuotaLoss,
+    QuotaTracker,
+    QuotaViolation,
     Trial,
 )
 from portal.services.collecting import history
@@ -28,11 +31,14 @@ PROBE_DAYS = 1
 TRIAL_DAYS = 1
 LEDGER_DAYS = 730
 PLAN_DAYS = 3
+QUOTA_DAYS = 60
+VIOLATION_DAYS = 365
 ALERT_DAYS = 30
 
 
 def clean_up(
-    now: datetime, days: int, failed_days: int, ledger_days: int = LEDGER_DAYS, plan_days: int = PLAN_DAYS
+    now: datetime, days: int, failed_days: int, ledger_days: int = LEDGER_DAYS, plan_days: int = PLAN_DAYS,
+    quota_days: int = QUOTA_DAYS,
 ) -> int:  # fmt: skip
     """Delete everything past its time, and thin the history; returns how many rows went.
 
@@ -48,6 +54,9 @@ def clean_up(
         _drop(PollerStats, PollerStats.timestamp < now - timedelta(days=STATS_DAYS)),
         _drop(NodeDay, NodeDay.day < now - timedelta(days=ledger_days)),
         _drop(ExecutionPlan, ExecutionPlan.created_at < now - timedelta(days=plan_days)),
+        _drop(QuotaLoss, QuotaLoss.period_start < now - timedelta(days=quota_days)),
+        _drop(QuotaTracker, QuotaTracker.period_start < now - timedelta(days=quota_days)),
+        _drop(QuotaViolation, QuotaViolation.period_start < now - timedelta(days=VIOLATION_DAYS)),
         _drop(OnuEvent, OnuEvent.happened_at < now - timedelta(days=EVENT_DAYS)),
         _drop(Probe, Probe.created_at < now - timedelta(days=PROBE_DAYS)),
         _drop(Trial, Trial.created_at < now - timedelta(days=TRIAL_DAYS)),

@@ -10,7 +10,7 @@ from scheduler.coordinator import observe, reconcile
 
 log = logging.getLogger(__name__)
 
-CHUNK = 200  # OLTs in one transaction
+CHUNK = 50  # OLTs in one transaction: SQLite's only writer holds up every poller meanwhile
 
 
 def coordinate() -> None:

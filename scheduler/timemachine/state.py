@@ -18,7 +18,7 @@ from scheduler.timemachine.durations import Fortune
 from scheduler.timemachine.figures import Figures
 from scheduler.timemachine.ledger import Ledger
 from scheduler.timemachine.queues import Queues
-from scheduler.timemachine.world import Node, Olt, Run, World, build_node, build_olt
+from scheduler.timemachine.world import ALL_SITES, Node, Olt, Run, World, build_node, build_olt
 
 SECOND = timedelta(seconds=1)
 CRONS_KEPT = 65_536
@@ -129,9 +129,9 @@ class State:
         run.queued_at = self.now
         self.queues.push(self.ticket(run))
 
-    def free_pollers(self) -> int:
-        """How many wait for work."""
-        return sum(self.free.values())
+    def free_pollers(self, site: str | None = None) -> int:
+        """How many wait for work: all, or those that serve OLTs of this site."""
+        return sum(free for group, free in self.free.items() if site is None or group in (ALL_SITES, site))
 
     def turn(self, trouble: Trouble, ident: int, on: bool) -> None:
         """Something begins to be so, or ends."""

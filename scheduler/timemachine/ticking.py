@@ -102,7 +102,7 @@ def _with_cause(state: State, skipped: SkippedSlots) -> SkippedSlots:
         return skipped
     facts: dict[str, Any] = {"waiting": own.execution_id, "waiting_slot": own.scheduled_for.isoformat()}
     if holder is None:
-        free = state.free_pollers()
+        free = state.free_pollers(node.olt.site)
         facts["free_pollers"] = free
         return replace(skipped, reason=SkipReason.STILL_ACTIVE if free else SkipReason.POOL_FULL, facts=facts)
     since = holder.started_at.isoformat() if holder.started_at else ""

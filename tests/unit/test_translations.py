@@ -27,9 +27,10 @@ def spanish() -> Catalog:
 def used() -> dict[Key, str]:
     """Each msgid in the sources, and where it stands."""
     found: dict[Key, str] = {}
-    for filename, line, text, _comments, context in extract_from_dir(ROOT / "portal", METHODS, {}, KEYWORDS):
-        msgid = text[0] if isinstance(text, tuple) else text
-        found.setdefault((msgid, context), f"{filename}:{line}")
+    for room in ("portal", "scheduler"):
+        for filename, line, text, _comments, context in extract_from_dir(ROOT / room, METHODS, {}, KEYWORDS):
+            msgid = text[0] if isinstance(text, tuple) else text
+            found.setdefault((msgid, context), f"{filename}:{line}")
     return found
 
 

@@ -122,8 +122,7 @@ def _skipped(session: Session, since: datetime) -> Iterator[Settlement]:
         task_type = details.get("task_type", "")
         if not task_type or olt_id is None:
             continue
-        first, last = datetime.fromisoformat(details["first"]), datetime.fromisoformat(details["last"])
-        for hour, slots in quota.slots_by_hour(first, last, details["slots"]).items():
+        for hour, slots in quota.skipped_by_hour(details).items():
             key = TrackerKey(olt_id, task_type, hour)
             yield Settlement(key, None, quota.cause_of_skip(SkipReason(reason)), slots)
 

@@ -198,15 +198,15 @@ CAUSES: Mapping[LossCause, Message] = {
 def words(olt_name: str, row: QuotaTracker, bad: Severity, facts: Mapping[str, Any]) -> tuple[Message, Message]:
     """Subject and body of the alert; they are put into a language when it leaves."""
     zone = clock.portal_zone()
-    start, end = row.period_start.astimezone(zone), row.period_end.astimezone(zone)
+    start, end = f"{row.period_start.astimezone(zone):%Y-%m-%d %H:%M}", f"{row.period_end.astimezone(zone):%H:%M}"
     subject = N_(
         "%(olt)s: %(task)s completed %(completed)d of %(required)d [%(severity)s]", olt=olt_name, task=row.task_type,
         completed=row.quota_completed, required=row.quota_required, severity=bad.value,
     )  # fmt: skip
     head = N_(
         "Between %(start)s and %(end)s the OLT %(olt)s completed %(completed)d of %(required)d promised runs of "
-        "%(task)s.", start=f"{start:%Y-%m-%d %H:%M}", end=f"{end:%H:%M}", olt=olt_name,
-        completed=row.quota_completed, required=row.quota_required, task=row.task_type,
+        "%(task)s.", start=start, end=end, olt=olt_name, completed=row.quota_completed, required=row.quota_required,
+        task=row.task_type,
     )  # fmt: skip
     lost = facts["lost"].items()
     lines = [N_("Lost: %(slots)d, %(cause)s", slots=slots, cause=CAUSES[LossCause(cause)]) for cause, slots in lost]

@@ -166,9 +166,8 @@ def _cause(reason: SkipReason | None) -> str:
 
 
 def _by_day(details: dict[str, Any]) -> Iterator[tuple[datetime, int]]:
-    """Days and slots of one row of the log, which tells of evenly spaced slots from `first` to `last`."""
-    first, last = datetime.fromisoformat(details["first"]), datetime.fromisoformat(details["last"])
-    for hour, slots in quota.slots_by_hour(first, last, int(details["slots"])).items():
+    """Days and slots of one row of the log."""
+    for hour, slots in quota.skipped_by_hour(details).items():
         yield day_of(hour), slots
 
 

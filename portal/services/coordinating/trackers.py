@@ -97,10 +97,11 @@ def _adjust(
     bases: dict[int, list[dict[str, Any]]] = {}
     for key, row in kept.items():
         one = wanted.get(key) or Pending()
-        if one.slots == row.quota_pending:
+        if one.slots != row.quota_pending:
+            counts[row.id] = one.slots
+            changed.append(Adjusted(key, row.quota_required, row.quota_required - row.quota_pending + one.slots, True))
+        elif row.basis:
             continue
-        counts[row.id] = one.slots
-        changed.append(Adjusted(key, row.quota_required, row.quota_required - row.quota_pending + one.slots, True))
         basis = merged(row.basis, one.basis)
         if basis != row.basis:
             bases[row.id] = basis

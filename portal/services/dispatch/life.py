@@ -176,6 +176,7 @@ def lose(session: Session, execution: Execution, now: datetime, kind: ErrorKind,
         decisions.about(session, execution, EventType.POISONED, execution.error_message, now, level="ERROR")
     else:
         again(execution, now, timedelta())
+        execution.error_kind, execution.error_message = kind, message[:500]  # should its next slot come first
 
 
 def hand_over(session: Session, execution: Execution, now: datetime, message: str) -> None:
@@ -183,6 +184,7 @@ def hand_over(session: Session, execution: Execution, now: datetime, message: st
     close_attempt(session, execution, AttemptStatus.INTERRUPTED, now, ErrorKind.SHUTDOWN, message)
     decisions.about(session, execution, EventType.REQUEUED, message, now, details={"attempt": execution.attempt})
     again(execution, now, timedelta())
+    execution.error_kind, execution.error_message = ErrorKind.SHUTDOWN, message[:500]
 
 
 def cancel(session: Session, execution: Execution, now: datetime) -> None:

@@ -15,12 +15,12 @@ from portal.domain.quota import Settlement, TrackerKey
 from portal.domain.slots import DueMaster, NewExecution, Plan, SkippedSlots
 from portal.domain.statuses import ErrorKind, EventType, ExecutionStatus, PollerStatus, SkipReason, Trigger
 from portal.extensions import after_commit, transaction
-from portal.models import CoordinatorLog, Execution, Olt, Poller, SchedulerState, WorkflowNode
+from portal.models import CoordinatorLog, Execution, Olt, Poller, Pool, SchedulerState, WorkflowNode
 from portal.models.execution import ACTIVE_SQL
 from portal.queueing import Ticket
 from portal.services import bulk
 from portal.services.accounting import quotas
-from portal.services.dispatch import life, reachability
+from portal.services.dispatch import life, pool, reachability
 
 log = logging.getLogger(__name__)
 
@@ -82,7 +82,7 @@ def take(
 def _apply(session: Session, plan: Plan, now: datetime, *, queued: bool) -> tuple[Plan, list[Ticket]]:
     plan = _supersede(session, plan, now)
     ids = _insert(session, plan.new, now, queued=queued)
-    plan = _with_causes(session, _without_taken(session, plan, ids))
+    plan = _with_causes(session, _without_taken(session, plan, ids), now)
     bulk.insert(session, _LOGS, [_log_row(one, now) for one in plan.skipped])
     quotas.settle(session, (part for one in plan.skipped for part in _settlements(one)), now)
     bulk.set_column(session, _NODES, "next_run_at", plan.next_runs)
@@ -157,14 +157,30 @@ def _stay(plan: Plan, active: list[NewExecution]) -> Plan:
     return replace(_leave_out(plan, active), skipped=(*plan.skipped, *skipped))
 
 
-def _with_causes(session: Session, plan: Plan) -> Plan:
+def _with_causes(session: Session, plan: Plan, now: datetime) -> Plan:
     """The plan with what kept each node ACTIVE whose slot is skipped for that, as it is at this moment."""
     busy = [one for one in plan.skipped if one.reason is SkipReason.STILL_ACTIVE]
     if not busy:
         return plan
     active = _active(session, {one.master.olt_id for one in busy})
-    free = session.scalar(select(func.count()).select_from(Poller).where(Poller.status == PollerStatus.FREE)) or 0
-    return replace(plan, skipped=tuple(_with_cause(one, active[one.master.olt_id], free) for one in plan.skipped))
+    free = _free_pollers(session, now)
+
+    def caused(one: SkippedSlots) -> SkippedSlots:
+        serving = sum(count for site, count in free.items() if site in (None, one.master.site))
+        return _with_cause(one, active[one.master.olt_id], serving)
+
+    return replace(plan, skipped=tuple(map(caused, plan.skipped)))
+
+
+def _free_pollers(session: Session, now: datetime) -> dict[str | None, int]:
+    """Site (None: serves every OLT) → pollers that live and have nothing to do."""
+    query = (
+        select(Pool.site, func.count())
+        .join(Poller, Poller.pool_id == Pool.id)
+        .where(Poller.status == PollerStatus.FREE, Poller.seen_at > now - pool.UNSEEN_AFTER)
+        .group_by(Pool.site)
+    )
+    return dict(session.execute(query).tuples().all())
 
 
 def _active(session: Session, olt_ids: Collection[int]) -> dict[int, list[Row[Any]]]:
@@ -206,6 +222,7 @@ def _leave_out(plan: Plan, left: list[NewExecution]) -> Plan:
 
 def _log_row(skipped: SkippedSlots, now: datetime) -> dict[str, Any]:
     """What services.decisions would write, for one statement that writes all of them."""
+    hours = quota.hours_as_json(skipped.hours)
     master, count = skipped.master, "" if skipped.count == 1 else f"{skipped.count} slots "
     return {
         "event_type": EventType.SLOT_SKIPPED, "level": "WARNING", "timestamp": now, "reason": skipped.reason,
@@ -213,14 +230,15 @@ def _log_row(skipped: SkippedSlots, now: datetime) -> dict[str, Any]:
         "olt_id": master.olt_id, "node_id": master.node_id, "execution_id": master.active_id,
         "scheduled_for": skipped.last,
         "details": {"slots": skipped.count, "first": skipped.first.isoformat(), "last": skipped.last.isoformat(),
-                    "task_type": master.task_type, **skipped.facts},
+                    "task_type": master.task_type, **skipped.facts, **({"hours": hours} if hours else {})},
     }  # fmt: skip
 
 
 def _settlements(skipped: SkippedSlots) -> Iterable[Settlement]:
     """The skipped slots by the hours that they belong to."""
     master, cause = skipped.master, quota.cause_of_skip(skipped.reason)
-    for hour, count in quota.slots_by_hour(skipped.first, skipped.last, skipped.count).items():
+    hours = skipped.hours or quota.slots_by_hour(skipped.first, skipped.last, skipped.count)
+    for hour, count in hours.items():
         yield Settlement(TrackerKey(master.olt_id, master.task_type, hour), None, cause, count)
 
 
