@@ -4,6 +4,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime
 from itertools import groupby
+from operator import itemgetter
 
 from sqlalchemy import select
 from sqlalchemy.orm import Session
@@ -14,7 +15,7 @@ from scheduler.coordinator import decide
 
 # The law of `clock.runs`, once more: a node is on when it, its workflow and the template that it came from are.
 _SEEN = """
-SELECT o.id, CASE WHEN o.enabled AND o.deleted_at IS NULL THEN 1 ELSE 0 END,
+SELECT o.id, n.id, CASE WHEN o.enabled AND o.deleted_at IS NULL THEN 1 ELSE 0 END,
        n.id || '|' || n.key || '|' || n.kind || '|' ||
        CASE WHEN n.enabled AND w.enabled AND (n.template_node_id IS NULL OR t.id IS NULL OR t.enabled)
             THEN '1' ELSE '0' END || '|' ||
@@ -25,7 +26,6 @@ LEFT JOIN workflows w ON w.olt_id = o.id
 LEFT JOIN workflow_nodes n ON n.workflow_id = w.id
 LEFT JOIN workflow_templates t ON t.id = w.template_id
 {where}
-ORDER BY o.id, n.id
 """
 
 
@@ -43,11 +43,14 @@ def texts(session: Session, olt_ids: Iterable[int] | None = None) -> dict[int, s
     wanted = None if olt_ids is None else sorted(olt_ids)
     marks = "" if wanted is None else f"WHERE o.id IN ({', '.join('?' * len(wanted))})"
     rows = fetch_rows(session, _SEEN.format(where=marks), wanted or ())
+    rows.sort(
+        key=itemgetter(0, 1)
+    )  # here: PostgreSQL would sort so many rows on disk
     found: dict[int, str] = {}
-    for ident, group in groupby(rows, key=lambda row: row[0]):
+    for ident, group in groupby(rows, key=itemgetter(0)):
         of_olt = list(group)
-        lines = [row[2] for row in of_olt if row[2] is not None]
-        found[ident] = decide.canonical(bool(of_olt[0][1]), lines)
+        lines = [row[3] for row in of_olt if row[3] is not None]
+        found[ident] = decide.canonical(bool(of_olt[0][2]), lines)
     return found
 
 
