@@ -2,7 +2,8 @@
 
 from datetime import UTC, datetime
 
-from flask import Blueprint, Response, abort, request, url_for
+from flask import Blueprint, abort, redirect, request, url_for
+from flask.typing import ResponseReturnValue
 from flask_babel import gettext as _
 from flask_babel import lazy_gettext as _l
 
@@ -61,8 +62,10 @@ def _text(link: Link) -> str:
 
 @bp.get("/")
 @requires(Role.VIEWER)
-def index() -> Response:
+def index() -> ResponseReturnValue:
     """?node= and ?at=: one paragraph with its links. A page of its own, or the body of a dialog."""
+    if "node" not in request.args:
+        return redirect(url_for("log.index"))
     at = _moment(request.args.get("at", ""))
     node, olt = workflows.node(args.number("node") or 0) or abort(404)
     found = query.explain(node.id, at, now()) or abort(404)

@@ -43,9 +43,7 @@ def texts(session: Session, olt_ids: Iterable[int] | None = None) -> dict[int, s
     wanted = None if olt_ids is None else sorted(olt_ids)
     marks = "" if wanted is None else f"WHERE o.id IN ({', '.join('?' * len(wanted))})"
     rows = fetch_rows(session, _SEEN.format(where=marks), wanted or ())
-    rows.sort(
-        key=itemgetter(0, 1)
-    )  # here: PostgreSQL would sort so many rows on disk
+    rows.sort(key=itemgetter(0, 1))  # here: PostgreSQL would sort so many rows on disk
     found: dict[int, str] = {}
     for ident, group in groupby(rows, key=itemgetter(0)):
         of_olt = list(group)

@@ -215,7 +215,7 @@ def test_what_waits_is_told_in_one_message(session: Session, noc: Channel, hook:
     passes(now, 3)
     assert states(session) == [SENT] * 30
     (message,) = hook.taken
-    assert hook.titles == ["30 avisos; el peor: gravedad crítica"] or hook.titles == [
+    assert hook.titles == ["30 alertas, la peor: gravedad crítica"] or hook.titles == [
         "30 alerts, the worst: critical severity"
     ]
     told = message["message"].splitlines()

@@ -134,6 +134,9 @@ SUCCESS: dict[tuple[str, int], str] = {
     ("show_quota", 200): "/quotas/1/",
     ("list_violations", 200): "/violations/",
     ("show_violation", 200): "/violations/1/",
+    ("list_decisions", 200): "/logs/",
+    ("explain_slot", 200): "/explain/?node=1",
+    ("show_ledger", 200): "/ledger/",
     ("openapi", 200): "/openapi.json",
 }
 GOOD = {name: path for (name, _status), path in SUCCESS.items()} | {"cancel_execution": "/executions/1/cancel/"}
@@ -164,7 +167,7 @@ def test_every_documented_error_is_answered_like_that(
         400: lambda one, path: client.call(one.method, path.partition("?")[0] + "?surprise=1"),
         401: lambda one, path: stranger.call(one.method, path),
         403: lambda one, path: viewer.call(one.method, path),
-        404: lambda one, path: client.call(one.method, path.replace("/1/", "/999999/").replace("olt=1", "olt=999999")),
+        404: lambda one, path: client.call(one.method, re.sub(r"(?<=[/=])1(?=/|$)", "999999", path)),
         409: lambda one, path: conflict(filled, client, one, path),
         413: lambda one, path: client.call(one.method, path, data="x" * 70_000, content_type="application/json"),
         415: lambda one, path: client.call(one.method, path, data="x", content_type="text/plain"),
@@ -212,6 +215,9 @@ def faulty(
         "show_execution": "portal.queries.executions.get",
         "cancel_execution": "portal.services.dispatch.run_requests.cancel",
         "list_quotas": "portal.queries.quota_list.page", "show_quota": "portal.queries.quota_slots.get",
+        "list_plans": "portal.queries.plans.of_olt", "show_feasibility": "portal.queries.feasibility.of_olt",
+        "list_decisions": "portal.queries.decision_log.page", "explain_slot": "portal.queries.explain.explain",
+        "show_ledger": "portal.queries.ledger.period",
         "list_violations": "portal.queries.violations.page", "show_violation": "portal.queries.violations.get",
         "run_node": "portal.services.dispatch.run_requests.run_now", "openapi": "portal.api.openapi.document",
     }  # fmt: skip

@@ -32,7 +32,7 @@ from portal.domain.statuses import (
 )
 from portal.extensions import db, transaction
 from portal.services.people import users
-from tests.support import seed_quotas
+from tests.support import seed_alerts, seed_quotas
 
 CITIES = ("LIMA", "CUSCO", "PIURA", "TACNA", "ICA", "PUNO", "HUARAZ", "TRUJILLO", "AREQUIPA", "IQUITOS")
 
@@ -84,6 +84,7 @@ class Seeder:
             self._present()
             self._pool()
             seed_quotas.fill(self.session, self.masters, self.now)
+            seed_alerts.fill(self.session, self.now)
         self.session.flush()
 
     def _olts(self) -> None:
