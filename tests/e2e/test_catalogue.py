@@ -1,5 +1,6 @@
 """The engineer's tools in a real browser: a preview that follows the typing, and a test of a node that is awaited."""
 
+import re
 from datetime import UTC, datetime
 from typing import Any
 
@@ -130,14 +131,22 @@ def small_targets(page: Page) -> list[str]:
     return found
 
 
-def test_the_buttons_can_be_hit_on_a_phone_and_the_rail_shows_every_page(visit: Visit) -> None:
+def test_the_buttons_can_be_hit_on_a_phone_and_every_page_is_reached_from_its_bar(visit: Visit) -> None:
     page = visit("/olts/2/workflow", width=390)
     assert small_targets(page) == []
-    boxes = [one.bounding_box() for one in page.locator(".fx-rail nav a span").all()]
+    boxes = [one.bounding_box() for one in page.locator(".fx-rail > nav a:not(.fx-far) span, .fx-more summary").all()]
     edges = [(box["x"], box["x"] + box["width"]) for box in boxes if box]
-    assert len(edges) == len(boxes)
+    assert len(edges) == 5
     assert all(left[1] <= right[0] + 1 for left, right in zip(edges, edges[1:], strict=False))
     assert edges[-1][1] <= 390
+    far = page.locator(".fx-more nav a")
+    expect(far.first).to_be_hidden()
+    page.locator(".fx-more summary").click()
+    for one in far.all():
+        box = one.bounding_box()
+        assert box is not None and box["x"] >= 0 and box["x"] + box["width"] <= 390 and box["y"] >= 0
+    far.filter(has_text="Pollers").click()
+    expect(page).to_have_url(re.compile("/pollers/$"))
 
 
 def test_a_contradiction_stands_out(portal: Portal, visit: Visit) -> None:

@@ -60,11 +60,14 @@ def test_a_person_logs_in_and_sees_what_happens(visit: Visit) -> None:
 
 def test_every_page_of_the_rail_opens_without_a_complaint_of_the_browser(visit: Visit) -> None:
     page = visit("/")
-    links = [link.get_attribute("href") for link in page.locator(".fx-rail nav a").all()]
-    assert links == ["/", "/olts/", "/workflows/", "/executions/", "/pollers/", "/queue/", "/onus/", "/catalogue/"]
+    links = [link.get_attribute("href") for link in page.locator(".fx-rail > nav a").all()]
+    assert links == [
+        "/", "/olts/", "/workflows/", "/executions/", "/pollers/", "/queue/", "/quotas/", "/violations/", "/log/",
+        "/onus/", "/catalogue/", "/alerts/",
+    ]  # fmt: skip
     for link in links:
-        page.locator(f'.fx-rail nav a[href="{link}"]').click()
-        expect(page.locator(".fx-rail [aria-current=page]")).to_have_attribute("href", str(link))
+        page.locator(f'.fx-rail > nav a[href="{link}"]').click()
+        expect(page.locator(".fx-rail > nav [aria-current=page]")).to_have_attribute("href", str(link))
         expect(page.locator("h1")).to_be_visible()
 
 
@@ -220,10 +223,10 @@ def test_the_language_is_switched_in_the_account_menu(visit: Visit) -> None:
     page = visit("/queue/", username="operator")
     page.get_by_role("button", name="Cuenta de operator").click()
     page.get_by_role("button", name="English").click()
-    expect(page.locator(".fx-rail [aria-current=page]")).to_have_text("Queue")
+    expect(page.locator(".fx-rail > nav [aria-current=page]")).to_have_text("Queue")
     page.get_by_role("button", name="Account of operator").click()
     page.get_by_role("button", name="Español").click()
-    expect(page.locator(".fx-rail [aria-current=page]")).to_have_text("Cola")
+    expect(page.locator(".fx-rail > nav [aria-current=page]")).to_have_text("Cola")
 
 
 def test_letters_lead_to_pages_and_slash_to_the_search(portal: Portal, visit: Visit) -> None:

@@ -79,7 +79,7 @@ def preview(person: Visitor, path: str) -> str:
 
 
 def test_the_catalogue_is_in_the_rail(built: Flask) -> None:
-    links = soup(english(built, "viewer").get("/catalogue/")).select(".fx-rail a[aria-current=page]")
+    links = soup(english(built, "viewer").get("/catalogue/")).select(".fx-rail > nav a[aria-current=page]")
     assert [link.get_text() for link in links] == ["Catalogue"]
 
 

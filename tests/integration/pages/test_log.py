@@ -179,7 +179,7 @@ def test_the_link_to_the_log_of_that_time_leads_to_its_decisions(built: Flask) -
     assert 1 <= len(found) <= 4
 
 
-@pytest.mark.parametrize("query", ["?node=99", "?", "?node=x", f"?node={2**40}"])
+@pytest.mark.parametrize("query", ["?node=99", "?node=x", f"?node={2**40}"])
 def test_there_is_no_explanation_of_a_node_that_is_not_there(built: Flask, query: str) -> None:
     assert english(built).get(f"/explain/{query}").status_code == 404
 
@@ -187,3 +187,7 @@ def test_there_is_no_explanation_of_a_node_that_is_not_there(built: Flask, query
 @pytest.mark.parametrize("at", ["", "now", "2026-99-99T00:00", "0001-01-01T00:00:00", "9999-12-31T23:59:59-12:00"])
 def test_a_time_that_means_nothing_is_now(built: Flask, at: str) -> None:
     assert english(built).get(f"/explain/?node=1&at={at}").status_code == 200
+
+
+def test_without_a_node_the_decision_log_is_shown(built: Flask) -> None:
+    assert english(built).get("/explain/").headers["Location"] == "/log/"
