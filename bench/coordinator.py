@@ -17,11 +17,12 @@ from sqlalchemy import func, select, update
 
 from bench.tick import Options as TickOptions
 from bench.tick import application, rows, settle
+from portal.domain import quota
 from portal.domain.statuses import NodeKind
 from portal.extensions import db, transaction
 from portal.models import Brand, Credential, Olt, QuotaTracker, QuotaViolation, Workflow, WorkflowNode
 from portal.services.coordinating import closing
-from scheduler.coordinator import loop
+from scheduler.coordinator import loop, observe
 
 SIZES = (1_000, 5_000)
 CHANGED = 10  # OLTs
@@ -79,9 +80,15 @@ def pace_of(olts: int, turn: int) -> None:
         session.execute(changed.values(interval_seconds=360 + turn * 60))
 
 
+def until_opened(moment: datetime) -> None:
+    """Passes until the promises of every OLT are open."""
+    while any(observe.differing(db.session(), quota.hour_at(moment))):
+        loop.run(moment)
+
+
 def measure(olts: int, options: Options, begin: datetime) -> dict[str, float]:
     """Figures of one size, in ms."""
-    opening = timed(lambda: loop.run(begin))
+    opening = timed(lambda: until_opened(begin))
     settle(options.postgres)
     idle, changed = [], []
     for turn in range(options.passes):
@@ -89,7 +96,7 @@ def measure(olts: int, options: Options, begin: datetime) -> dict[str, float]:
         idle.append(timed(lambda at=moment: _expect(loop.run(at), 0)))  # type: ignore[misc]
         pace_of(olts, turn)
         changed.append(timed(lambda at=moment: _expect(loop.run(at), CHANGED)))  # type: ignore[misc]
-    following = timed(lambda: loop.run(begin + HOUR))
+    following = timed(lambda: until_opened(begin + HOUR))
     closing_ms = timed(lambda: closing.close_due(begin + HOUR + timedelta(minutes=30)))
     return {
         "unchanged_median": round(statistics.median(idle), 1), "unchanged_worst": round(max(idle), 1),

@@ -60,13 +60,17 @@ def known(session: Session) -> dict[int, Known]:
     return {row[0]: Known(*row[1:]) for row in session.execute(query)}
 
 
-def differing(session: Session, hour: datetime) -> list[int]:
-    """OLTs that are not as they were seen last, or whose promises of this hour are not opened."""
+def differing(session: Session, hour: datetime) -> tuple[list[int], list[int]]:
+    """OLTs that are not as they were seen last, and OLTs that are, or are new, but whose promises of `hour` are not
+
+    opened.
+    """
     seen, before = texts(session), known(session)
-    return [ident for ident, text in seen.items() if _differs(before.get(ident), text, hour)]
-
-
-def _differs(before: Known | None, text: str, hour: datetime) -> bool:
-    if before is None or before.hour is None or before.hour < hour or before.version != decide.VERSION:
-        return True
-    return before.digest != decide.digest(text)
+    changed, unopened = [], []
+    for ident, text in seen.items():
+        last = before.get(ident)
+        if last is not None and (last.version, last.digest) != (decide.VERSION, decide.digest(text)):
+            changed.append(ident)
+        elif last is None or last.hour is None or last.hour < hour:
+            unopened.append(ident)
+    return changed, unopened

@@ -78,7 +78,7 @@ def test_the_first_pass_opens_the_promises_of_the_hour(session: Session, olt: Ol
 
 def test_a_pass_over_what_did_not_change_does_nothing(session: Session, olt: Olt, now: datetime) -> None:
     before = words(session)
-    assert observe.differing(session, quota.hour_at(now)) == []
+    assert observe.differing(session, quota.hour_at(now)) == ([], [])
     assert loop.run(now + 5 * SECOND) == 0
     assert words(session) == before
 
@@ -100,6 +100,17 @@ def test_the_next_hour_is_opened_when_it_begins_and_once(session: Session, olt: 
     assert words(session)["PLAN_ADJUSTED"] == 1
     session.rollback()
     assert session.scalar(select(func.count()).select_from(QuotaTracker)) == 4
+
+
+def test_many_hours_are_opened_a_part_at_a_pass_and_changes_come_first(
+    session: Session, olt: Olt, now: datetime, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for number in range(4):
+        make_node(make_olt(name=f"OLT-{number}", address=f"127.0.1.{number + 1}"), "discovery")
+    monkeypatch.setattr(loop, "OPENED_AT_ONCE", 3)
+    workflows.set_node_enabled(node(session, "rx").id, False, ACTOR, now + MINUTE)
+    found = [loop.run(now + MINUTE + number * 5 * SECOND) for number in range(3)]
+    assert found == [1 + 3, 1, 0]
 
 
 # Scenario 1 of document 1: a task is disabled
@@ -216,7 +227,7 @@ def test_a_snapshot_of_an_older_form_is_no_change(session: Session, olt: Olt, no
     session.execute(update(CoordinatorState).values(version=99, digest="x", snapshot="?"))
     session.commit()
     assert loop.run(now + MINUTE) == 0
-    assert observe.differing(session, quota.hour_at(now)) == []
+    assert observe.differing(session, quota.hour_at(now)) == ([], [])
 
 
 def test_an_olt_that_was_deleted_is_out_of_service(session: Session, olt: Olt, now: datetime) -> None:
