@@ -107,7 +107,7 @@ def test_the_workflows_lead_to_templates_and_templates_to_their_workflows(reside
 
 
 def test_the_rail_marks_workflows_while_templates_are_looked_at(residential: Flask) -> None:
-    marked = soup(english(residential).get(PAGE)).select(".fx-rail [aria-current=page]")
+    marked = soup(english(residential).get(PAGE)).select(".fx-rail > nav [aria-current=page]")
     assert [str(tag["href"]) for tag in marked] == ["/workflows/"]
 
 

@@ -15,7 +15,7 @@ def fill(session: Session, now: datetime, count: int = 6) -> None:
     olt = session.query(Olt).first()
     session.add(channel)
     session.flush()
-    for number in range(count):
+    for number in reversed(range(count)):
         moment = now - timedelta(minutes=17 * number + 1)
         sent = number > 0
         session.add(Notification(

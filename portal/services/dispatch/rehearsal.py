@@ -11,11 +11,14 @@ from itertools import product
 
 from sqlalchemy.orm import Session
 
+from portal.domain import quota
 from portal.domain.composite import ColumnReadings, CompositeResult, CompositeWork, StepResult
+from portal.domain.quota import Settlement, TrackerKey
 from portal.domain.readings import Reading
-from portal.domain.statuses import ErrorKind, NodeKind, StepStatus, Trigger
+from portal.domain.statuses import ErrorKind, ExecutionStatus, LossCause, NodeKind, StepStatus, Trigger
 from portal.extensions import transaction
 from portal.models import Brand, Credential, Execution, Oid, Olt, Workflow, WorkflowNode
+from portal.services.accounting import quotas
 from portal.services.dispatch import executions, work
 from portal.services.dispatch.tickets import tickets_for
 
@@ -41,6 +44,9 @@ def rehearse() -> None:
             outcomes = product(masters, (StepStatus.SUCCESS, StepStatus.FAILED))
             for minute, (node_id, status) in enumerate(outcomes):
                 _run(session, node_id, olt_id, now + timedelta(minutes=minute), status)
+            key = TrackerKey(olt_id, "discovery", quota.hour_of(now))
+            quotas.settle(session, [Settlement(key, ExecutionStatus.FAILED, LossCause.DEVICE)], now)
+            quotas.write_now(session, now)
             raise _Over
     except _Over:
         log.debug("event=rehearsed")
