@@ -140,6 +140,7 @@ def hand_over(state: State, run: Run) -> None:
     """Its poller was told to stop: again at once, elsewhere."""
     state.record(EventType.REQUEUED, "its poller was stopped", run.node.olt, run=run)
     again(state, run, None)
+    run.error_kind = ErrorKind.SHUTDOWN
     let_go(state, run)
     state.push(run)
 
@@ -159,6 +160,7 @@ def lose(state: State, run: Run) -> None:
         let_go(state, run)
     else:
         again(state, run, None)
+        run.error_kind = ErrorKind.WORKER_LOST
         let_go(state, run)
         state.push(run)
 

@@ -65,6 +65,7 @@ class State:
         self.coming: list[tuple[datetime, int, int, Action, Any]] = []
         self.due: list[tuple[datetime, int]] = []  # (next_run_at, node id): clocks as they were set; some have moved
         self.ripe: list[tuple[datetime, int]] = []  # (not_before, execution id)
+        self.sites = {site: number for number, site in enumerate(sorted({olt.site for olt in self.olts.values()}), 1)}
         self.pollers = dict(self.rules.pollers)
         self.free = dict(self.pollers)
         self.generation = 0  # of pollers: it rises when they go
@@ -139,10 +140,12 @@ class State:
             self.book.turn(trouble, ident, on, self.now)
 
     def pool_changed(self) -> None:
-        """The number of free pollers did."""
+        """The number of free pollers did: of all (FULL, 0), and of those that serve each site (FULL, its number)."""
         free = self.free_pollers()
         self.figures.pool(free, self.now)
         self.turn(Trouble.FULL, 0, free == 0)
+        for site, number in self.sites.items():
+            self.turn(Trouble.FULL, number, self.free_pollers(site) == 0)
 
     def record(
         self, event: EventType, message: str, olt: Olt, *, run: Run | None = None, node: Node | None = None,

@@ -28,7 +28,7 @@ class Witness:
     """Looks at holds, outages, switches and restarts. For a book that is not written to any more."""
 
     def __init__(self, state: State, book: Book) -> None:
-        self.book = book
+        self.book, self.sites = book, state.sites
         self.holds = {olt: [*holds, *_held(state.olts[olt])] for olt, holds in book.holds.items()}
         self._starts = {olt: [hold.since for hold in holds] for olt, holds in self.holds.items()}
         self._since = {name: [span.since for span in spans] for name, spans in book.spans.items()}
@@ -67,7 +67,7 @@ class Witness:
         holder = self.holder(olt_id, now)
         if holder is not None:
             yield LossCause.OVERRUN if holder.node_id == skip.node.node_id else LossCause.OLT_BUSY
-        elif self.touches(Trouble.FULL, 0, now):
+        elif self.touches(Trouble.FULL, self.sites[skip.node.olt.site], now):
             yield LossCause.POOL_FULL
         else:
             yield LossCause.UNKNOWN
