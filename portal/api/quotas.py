@@ -16,7 +16,6 @@ from portal.domain.statuses import QuotaStatus, Role, Severity
 from portal.queries import api as cursors
 from portal.queries import keyset, quota_list, quota_slots, violations
 from portal.queries.quota_slots import Slot
-from portal.queries.quotas import Row
 
 TAG = "Quotas"
 LARGEST_PAGE = 200
@@ -80,21 +79,8 @@ def list_quotas(limit: int, cursor: str | None, task_type: str | None, **given: 
     """The runs that each OLT was promised of each task in each hour, and what became of them; newest hour first."""
     wanted = quota_list.Filter(task_type=task_type or "", **given)
     page = quota_list.page(wanted, datetime.now(UTC), _checked(cursor, wanted.order), limit)
-    items = [bodies.Quota(**_quota(row)) for row in page.rows]
+    items = [bodies.Quota(**row.as_dict()) for row in page.rows]
     return Reply(bodies.QuotaList(items, _following("list_quotas", page.next)))
-
-
-def _quota(row: Row) -> dict[str, Any]:
-    counts = row.counts
-    return {
-        "id": row.id, "olt_id": row.olt_id, "olt_name": row.olt_name, "task_type": row.task_type,
-        "period_start": row.hour, "period_end": row.end, "status": row.status, "at_risk": row.at_risk,
-        "required": counts.required, "completed": counts.completed, "failed": counts.failed,
-        "skipped": counts.skipped, "pending": counts.pending,
-        "lost": {cause.value: slots for cause, slots in row.lost},
-        "forecast": row.forecast if row.open else None, "avg_duration_ms": row.duration_ms,
-        "updated_at": row.updated_at,
-    }  # fmt: skip
 
 
 @operation(
@@ -108,7 +94,7 @@ def show_quota(quota_id: int) -> Reply:
         raise ApiError(404, f"There is no quota {quota_id}: it never was, or it was old and cleaned up.")
     basis = [bodies.QuotaBasis(one.node_id, one.key, one.slots, one.interval_seconds, one.cron) for one in found.basis]
     changes = [bodies.QuotaChange(one.at, one.before, one.after) for one in found.changes]
-    detail = bodies.QuotaDetail(**_quota(found.row), basis=basis, slots=_slots(found.slots), changes=changes,
+    detail = bodies.QuotaDetail(**found.row.as_dict(), basis=basis, slots=_slots(found.slots), changes=changes,
                                 violation_id=found.violation_id)  # fmt: skip
     return Reply(detail)
 

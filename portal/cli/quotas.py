@@ -2,7 +2,6 @@
 
 import time
 from collections.abc import Sequence
-from typing import Any
 
 import click
 from flask.cli import AppGroup
@@ -10,7 +9,6 @@ from flask.cli import AppGroup
 from portal.cli.output import json_option, now, print_json, print_table, told_on_stderr
 from portal.domain.statuses import LossCause, QuotaStatus, Severity
 from portal.queries import executions, quota_list, violations
-from portal.queries.quotas import Row
 from portal.services.coordinating import audit as service
 from portal.services.coordinating.audit import Audited, Difference
 
@@ -48,7 +46,7 @@ def list_quotas(olt_name: str | None, task_type: str, status: str | None, limit:
         wanted = quota_list.Filter(_olt_id(olt_name), task_type, chosen)
         rows = quota_list.page(wanted, now(), size=limit).rows
     if as_json:
-        print_json([_as_json(row) for row in rows])
+        print_json([row.as_dict() for row in rows])
         return
     head = ("ID", "HOUR", "OLT", "TASK", "STATUS", "DONE", "OF", "FAILED", "SKIPPED", "PENDING", "FORECAST", "LOST TO")
     print_table(
@@ -61,17 +59,6 @@ def list_quotas(olt_name: str | None, task_type: str, status: str | None, limit:
         ],
         "nothing was promised yet",
     )  # fmt: skip
-
-
-def _as_json(row: Row) -> dict[str, Any]:
-    counts = row.counts
-    return {
-        "id": row.id, "olt_id": row.olt_id, "olt_name": row.olt_name, "task_type": row.task_type,
-        "period_start": row.hour, "period_end": row.end, "status": row.status, "at_risk": row.at_risk,
-        "required": counts.required, "completed": counts.completed, "failed": counts.failed,
-        "skipped": counts.skipped, "pending": counts.pending,
-        "lost": {cause.value: slots for cause, slots in row.lost}, "forecast": row.forecast if row.open else None,
-    }  # fmt: skip
 
 
 @quotas.command("violations")

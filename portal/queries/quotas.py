@@ -77,6 +77,19 @@ class Row:
         """True while its hour is not judged."""
         return self.status is QuotaStatus.IN_PROGRESS
 
+    def as_dict(self) -> dict[str, Any]:
+        """As clients and commands are given it."""
+        counts = self.counts
+        return {
+            "id": self.id, "olt_id": self.olt_id, "olt_name": self.olt_name, "task_type": self.task_type,
+            "period_start": self.hour, "period_end": self.end, "status": self.status, "at_risk": self.at_risk,
+            "required": counts.required, "completed": counts.completed, "failed": counts.failed,
+            "skipped": counts.skipped, "pending": counts.pending,
+            "lost": {cause.value: slots for cause, slots in self.lost},
+            "forecast": self.forecast if self.open else None, "avg_duration_ms": self.duration_ms,
+            "updated_at": self.updated_at,
+        }  # fmt: skip
+
 
 @dataclass(frozen=True)
 class Summary:
