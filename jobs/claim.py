@@ -96,13 +96,18 @@ local function take(olt)
   end
 end
 
--- The ready OLT that is most urgent, among those of one site or of all.
+-- The ready OLT that is most urgent, among those of one site or of all. Equal ones go by name, as inside a site:
+-- SMEMBERS has no order.
+local function before(one, other)
+  local mine, its = tonumber(one[2]), tonumber(other[2])
+  return mine < its or (mine == its and one[1] < other[1])
+end
 local function pop()
   local sites = wanted == '*' and redis.call('SMEMBERS', 'facho:sites') or {string.sub(wanted, 2)}
   local from, top = nil, nil
   for _, site in ipairs(sites) do
     local first = redis.call('ZRANGE', 'facho:ready:' .. site, 0, 0, 'WITHSCORES')
-    if #first > 0 and (not top or tonumber(first[2]) < tonumber(top[2])) then from, top = site, first end
+    if #first > 0 and (not top or before(first, top)) then from, top = site, first end
   end
   if not top then return nil end
   redis.call('ZREM', 'facho:ready:' .. from, top[1])

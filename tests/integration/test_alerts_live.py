@@ -13,6 +13,8 @@ from portal.services.alerting import alerts, channels
 from tests.support.live import ACTOR, Live
 from tests.support.receiver import receiver
 
+pytestmark = [pytest.mark.integration, pytest.mark.timeout(180)]
+
 
 def test_a_violation_reaches_a_webhook_that_fails_twice_exactly_once(
     live: Live, monkeypatch: pytest.MonkeyPatch

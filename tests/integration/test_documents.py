@@ -29,6 +29,7 @@ from portal.models import (
 )
 from portal.services.network import olts, workflows
 from tests.support.live import ACTOR, Live, polled
+from tests.support.stack import StackError
 
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(240)]
 
@@ -63,8 +64,12 @@ class Site:
             else datetime.min.replace(tzinfo=UTC)
         )
 
-    def wait(self, true: Callable[[], object], what: str) -> None:
-        self.live.stack.wait_until(true, what, 60)
+    def wait(self, true: Callable[[], object], what: str, instead: Callable[[], str] = str) -> None:
+        """Until `true()`; else what `instead` tells is in the complaint."""
+        try:
+            self.live.stack.wait_until(true, what, 60)
+        except StackError as error:
+            raise StackError(f"{error}\n{instead()}") from None
 
     def add(self, olt_id: int, key: str, kind: str, interval: str, now: datetime, **fields: object) -> int:
         """A node, as a person adds it at `now`."""
@@ -222,16 +227,17 @@ def test_what_follows_a_click_that_disables_a_task_or_an_olt(site: Callable[...,
     clicked = time.monotonic()
     olts.set_enabled(olt, False, ACTOR, ten - MINUTE + 10 * SECOND)  # scenario 3
 
-    def cleared() -> bool:
+    def left() -> list[object]:
+        """What still tells of the OLT."""
         with here.live.stack.redis.client() as redis:
-            left = [key for key in redis.scan_iter() if f":{olt}" in key.decode() or f"olt-{olt}" in key.decode()]
-        held = [
-            key for key in left if key.decode().startswith((queueing.LEASE_PREFIX, "rq:queue:olt", "facho:waiting"))
-        ]
-        trackers = db.session.scalars(select(QuotaTracker.status)).all()
-        return not held and set(trackers) == {QuotaStatus.INTERRUPTED} and _status(here, discovery) == ["INTERRUPTED"]
+            prefixes = (f"{queueing.LEASE_PREFIX}{olt}", f"rq:queue:olt-{olt}", f"facho:waiting:{olt}")
+            keys = [key.decode() for key in redis.scan_iter() if key.decode().startswith(prefixes)]
+        db.session.rollback()
+        trackers = [(row.task_type, row.period_start, row.status) for row in db.session.scalars(select(QuotaTracker))]
+        going = [one for one in trackers if one[2] is not QuotaStatus.INTERRUPTED]
+        return [*keys, *going, *(status for status in _status(here, discovery) if status != "INTERRUPTED")]
 
-    here.wait(cleared, "the OLT to be cleared")
+    here.wait(lambda: not left(), "the OLT to be cleared", lambda: str(left()))
     print(f"scenario 3: {time.monotonic() - clicked:.1f} s")  # noqa: T201
     assert EventType.OLT_DISABLED in {row.event_type for row in db.session.scalars(select(CoordinatorLog))}
     assert {one.status for one in db.session.scalars(select(ExecutionPlan))} <= {
