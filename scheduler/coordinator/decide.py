@@ -13,7 +13,10 @@ VERSION = 1  # of the canonical form; a digest of another version says nothing a
 
 @dataclass(frozen=True)
 class Task:
-    """A node as far as its work goes: no clock's hand, no result. `on`: it, its workflow and template are enabled."""
+    """A node as far as its work goes: no result, and of its clock the anchor, which people move and ticks do not.
+
+    `on`: it, its workflow and template are enabled. `anchor`: seconds since 1970.
+    """
 
     id: int
     key: str
@@ -23,6 +26,7 @@ class Task:
     cron: str | None
     priority: int
     master_id: int | None
+    anchor: int | None = None
 
     @property
     def task_type(self) -> str:
@@ -54,17 +58,17 @@ def digest(text: str) -> str:
 
 
 def parse(text: str) -> Snapshot:
-    """A canonical text as a snapshot. Fields of a line: id, key, kind, on, interval, cron, priority, master."""
+    """A canonical text as a snapshot. Fields of a line: id, key, kind, on, interval, cron, priority, master, anchor."""
     head, *lines = text.split("\n")
     tasks = (_task(line) for line in lines)
     return Snapshot(head == "1", {task.id: task for task in tasks})
 
 
 def _task(line: str) -> Task:
-    ident, key, kind, on, interval, cron, priority, master = line.split("|")
+    ident, key, kind, on, interval, cron, priority, master, anchor = line.split("|")
     return Task(
         int(ident), key, NodeKind(kind), on == "1", int(interval) if interval else None, cron or None,
-        int(priority), int(master) if master else None,
+        int(priority), int(master) if master else None, int(anchor) if anchor else None,
     )  # fmt: skip
 
 
@@ -102,8 +106,8 @@ class Decision:
     """What follows from an observation. Each part may be applied again without harm.
 
     `abort`: nodes whose waiting executions end. `interrupt`, `resume`: the OLT went out of service, came back.
-    `recount`: its promises have to be reckoned anew. `replan`: so has its plan; `reorder` when nothing but the order
-    of its tasks changed.
+    `recount`: its promises have to be reckoned anew, also where only a clock was wound (switched off and on between
+    two looks, shifted). `replan`: so has its plan; `reorder` when nothing but the order or a clock changed.
     """
 
     changes: tuple[Change, ...]
@@ -131,9 +135,13 @@ def decide(before: Snapshot | None, after: Snapshot) -> Decision:
         abort=removed,
         interrupt=ChangeKind.OLT_DISABLED in kinds,
         resume=ChangeKind.OLT_ENABLED in kinds,
-        recount=bool(changes),
+        recount=bool(changes) or _anchors(before) != _anchors(after),
         replan=before != after,
     )
+
+
+def _anchors(snapshot: Snapshot | None) -> dict[int, int | None]:
+    return {task.id: task.anchor for task in snapshot.tasks.values() if task.on} if snapshot is not None else {}
 
 
 def _changes(before: Snapshot, after: Snapshot) -> Iterator[Change]:

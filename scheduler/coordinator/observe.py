@@ -20,13 +20,15 @@ SELECT o.id, n.id, CASE WHEN o.enabled AND o.deleted_at IS NULL THEN 1 ELSE 0 EN
        CASE WHEN n.enabled AND w.enabled AND (n.template_node_id IS NULL OR t.id IS NULL OR t.enabled)
             THEN '1' ELSE '0' END || '|' ||
        COALESCE(CAST(n.interval_seconds AS TEXT), '') || '|' || COALESCE(n.cron, '') || '|' || n.priority || '|' ||
-       COALESCE(CAST(n.master_id AS TEXT), '')
+       COALESCE(CAST(n.master_id AS TEXT), '') || '|' || COALESCE(CAST({anchor} AS TEXT), '')
 FROM olts o
 LEFT JOIN workflows w ON w.olt_id = o.id
 LEFT JOIN workflow_nodes n ON n.workflow_id = w.id
 LEFT JOIN workflow_templates t ON t.id = w.template_id
 {where}
 """
+# Seconds since 1970: a time as text would depend on the zone of the session.
+_ANCHOR = {"sqlite": "strftime('%s', n.anchor_at)", "postgresql": "EXTRACT(EPOCH FROM n.anchor_at)::bigint"}
 
 
 @dataclass(frozen=True)
@@ -42,7 +44,8 @@ def texts(session: Session, olt_ids: Iterable[int] | None = None) -> dict[int, s
     """OLT id → canonical text, of these OLTs (None: of all, deleted ones too: they are out of service)."""
     wanted = None if olt_ids is None else sorted(olt_ids)
     marks = "" if wanted is None else f"WHERE o.id IN ({', '.join('?' * len(wanted))})"
-    rows = fetch_rows(session, _SEEN.format(where=marks), wanted or ())
+    anchor = _ANCHOR[session.get_bind().dialect.name]
+    rows = fetch_rows(session, _SEEN.format(where=marks, anchor=anchor), wanted or ())
     rows.sort(key=itemgetter(0, 1))  # here: PostgreSQL would sort so many rows on disk
     found: dict[int, str] = {}
     for ident, group in groupby(rows, key=itemgetter(0)):

@@ -166,7 +166,7 @@ def _words(change: Change) -> str:
 
 def _log_plan(session: Session, one: Seen, name: str, now: datetime) -> None:
     tasks = [task for task in decide.parse(one.text).tasks.values() if task.on and task.master_id is None]
-    why = [change.kind.value for change in one.decision.changes] or ["order"]
+    why = [change.kind.value for change in one.decision.changes] or ["clock" if one.decision.recount else "order"]
     message = f"{name}: plan aborted" if one.decision.interrupt else f"{name}: new plan with {len(tasks)} tasks"
     decisions.record(
         session, EventType.PLAN_ADJUSTED, message, now, olt_id=one.olt_id, details={"why": why, "tasks": len(tasks)}

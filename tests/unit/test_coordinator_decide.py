@@ -6,10 +6,10 @@ from portal.domain.statuses import EventType
 from scheduler.coordinator import decide
 from scheduler.coordinator.decide import ChangeKind, Snapshot
 
-DISCOVERY = "1|discovery|discovery|1|900||90|"
-RX = "2|rx|get|1|300||40|"
-NAMES = "3|names|get|1|||40|2"
-NIGHTLY = "4|ports|table|1||0 3 * * *|20|"
+DISCOVERY = "1|discovery|discovery|1|900||90||1000"
+RX = "2|rx|get|1|300||40||2000"
+NAMES = "3|names|get|1|||40|2|"
+NIGHTLY = "4|ports|table|1||0 3 * * *|20||"
 
 
 def seen(*lines: str, enabled: bool = True) -> Snapshot:
@@ -69,6 +69,11 @@ def test_a_task_that_counts_for_something_else_is_one_less_and_one_more() -> Non
 def test_another_order_makes_a_new_plan_and_is_none_of_the_five_changes() -> None:
     decision = decide.decide(seen(DISCOVERY, RX), seen(DISCOVERY, RX.replace("|40|", "|95|")))
     assert decision.changes == () and decision.reorder and not decision.recount
+
+
+def test_a_clock_that_was_wound_is_recounted_though_nothing_else_changed() -> None:
+    decision = decide.decide(seen(DISCOVERY, RX), seen(DISCOVERY, RX.replace("2000", "2300")))
+    assert decision.changes == () and decision.recount and decision.reorder
 
 
 def test_all_tasks_of_an_olt_seen_for_the_first_time_are_added() -> None:
