@@ -65,6 +65,7 @@ def _query(olt_ids: Collection[int] | None) -> Select[Any]:
             Workflow.olt_id, WorkflowNode.id, WorkflowNode.key, WorkflowNode.kind, WorkflowNode.priority,
             WorkflowNode.next_run_at, WorkflowNode.interval_seconds, WorkflowNode.cron,
             NodePace.p50_ms, NodePace.p95_ms, func.json_array_length(NodePace.durations).label("runs"),
+            NodePace.predicted, NodePace.covered, NodePace.error_ms,
         )
         .join(Workflow, Workflow.id == WorkflowNode.workflow_id)
         .outerjoin(NodePace, NodePace.node_id == WorkflowNode.id)
@@ -87,8 +88,8 @@ def _from_end() -> bool:
 
 
 def _master(row: Row[Any], now: datetime, fired: Any) -> Master:
-    olt_id, ident, key, kind, priority, next_run_at, interval, line, p50, p95, runs = row
-    known = Pace(p50, p95, runs) if runs else Pace(0, 0)
+    olt_id, ident, key, kind, priority, next_run_at, interval, line, p50, p95, runs, *judged = row
+    known = Pace(p50, p95, runs, *judged) if runs else Pace(0, 0)
     step = interval
     if interval is not None and _from_end():  # until its run ends its clock stands
         step = interval + round(known.p50_ms / 1000)

@@ -80,7 +80,9 @@ def _fit(one: OltFit) -> planning_bodies.Feasibility:
         planning_bodies.NodeLoad(
             node_id=load.node_id, node_key=load.key, task_type=load.task_type,
             runs_per_hour=round(load.runs_per_hour, 3), p50_ms=load.p50_ms, p95_ms=load.p95_ms,
-            guessed=not load.known, busy_percentage=round(100 * load.share, 2), delay_ms=load.delay_ms,
+            guessed=not load.known, predicted_runs=load.pace.judged, error_ms=load.pace.off_by_ms,
+            covered_percentage=None if load.pace.held is None else round(100 * load.pace.held, 1),
+            busy_percentage=round(100 * load.share, 2), delay_ms=load.delay_ms,
             longest_delay_ms=load.longest_delay_ms, lost_per_hour=load.lost,
         )
         for load in fit.nodes

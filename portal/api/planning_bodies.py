@@ -56,6 +56,9 @@ class NodeLoad:
     p50_ms: int
     p95_ms: int
     guessed: Annotated[bool, "It has hardly run: its pace is taken from others of its kind."]
+    predicted_runs: Annotated[int, "Runs that were predicted before they ran."]
+    covered_percentage: Annotated[float | None, "How many of them took no longer than their p95."]
+    error_ms: Annotated[int, "By how much the usual duration was off, on average."]
     busy_percentage: Annotated[float, "Of the hour, by its p95."]
     delay_ms: Annotated[int, "How long its runs are expected to wait, on average."]
     longest_delay_ms: int

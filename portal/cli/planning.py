@@ -13,7 +13,7 @@ from portal.queries import executions, feasibility, phases, plans, pool_advice, 
 from portal.queries.feasibility import Edit, OltFit
 from portal.services.coordinating import phases as service
 
-_FIT_HEAD = ("NODE", "RUNS/H", "P50 MS", "P95 MS", "GUESS", "BUSY %", "WAITS MS", "LOST/H")
+_FIT_HEAD = ("NODE", "RUNS/H", "P50 MS", "P95 MS", "GUESS", "HELD %", "BUSY %", "WAITS MS", "LOST/H")
 
 
 @click.group("plan")
@@ -101,6 +101,7 @@ def _print_fit(fit: Feasibility) -> None:
         _FIT_HEAD,
         [
             (load.key, f"{load.runs_per_hour:.1f}", load.p50_ms, load.p95_ms, "-" if load.known else "yes",
+             "-" if load.pace.held is None else f"{100 * load.pace.held:.1f}",
              f"{100 * load.share:.1f}", load.delay_ms, load.lost)
             for load in fit.nodes
         ],

@@ -7,6 +7,7 @@ from enum import StrEnum
 from typing import NamedTuple
 
 from portal.domain import plans
+from portal.domain.pace import Pace
 from portal.domain.plans import PlannedSlot, PlanNode
 from portal.domain.quota import HOUR, MET
 
@@ -43,11 +44,16 @@ class NodeLoad:
     runs_per_hour: float
     p50_ms: int
     p95_ms: int
-    known: bool  # its own pace, not a guess
+    pace: Pace
     share: float
     delay_ms: int
     longest_delay_ms: int
     lost: int  # slots of an hour that will not run
+
+    @property
+    def known(self) -> bool:
+        """Its own pace, not a guess."""
+        return self.pace.known
 
 
 @dataclass(frozen=True)
@@ -115,7 +121,7 @@ def _load(node: PlanNode, begin: datetime, slots: Sequence[PlannedSlot]) -> Node
     waits = [slot.wait_ms for slot in own if slot.lost is None]
     return NodeLoad(
         node.node_id, node.key, node.task_type, runs_per_hour(node, begin), node.pace.p50_ms, node.pace.p95_ms,
-        node.pace.known, _share(node, begin), round(sum(waits) / len(waits)) if waits else 0, max(waits, default=0),
+        node.pace, _share(node, begin), round(sum(waits) / len(waits)) if waits else 0, max(waits, default=0),
         sum(slot.lost is not None for slot in own),
     )  # fmt: skip
 

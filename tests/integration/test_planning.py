@@ -300,3 +300,13 @@ def test_the_pool_that_the_last_hour_needed_is_told(session: Session) -> None:
     assert found is not None
     assert (found.advice.needed, found.advice.arrivals, found.seconds) == (5, 20, 3600)
     assert found.advice.present_p95_ms is None
+
+
+def test_how_well_the_prediction_did_is_told_with_it(session: Session) -> None:
+    node = rx(make_olt())
+    assert feasibility.of_olt(node.workflow.olt_id, NOW).nodes[0].pace.held is None
+    with transaction() as writing:
+        pace = writing.get_one(NodePace, node.id)
+        pace.predicted, pace.covered, pace.error_ms = 20, 19, 8_000
+    known = feasibility.of_olt(node.workflow.olt_id, NOW).nodes[0].pace
+    assert (known.held, known.off_by_ms) == (0.95, 400)

@@ -5,7 +5,7 @@ import random
 from collections.abc import Callable, Iterator
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from portal.domain import pace
@@ -116,9 +116,10 @@ def test_no_more_durations_are_kept_than_are_used() -> None:
 
 
 @given(st.lists(st.integers(0, 10_000_000), min_size=1, max_size=60))
+@example([5, 0, 0, 2, 0])
 def test_the_p95_is_never_below_the_median(given_durations: list[int]) -> None:
     expected = predict(given_durations)
-    assert 0 < expected.p50_ms <= expected.p95_ms or max(given_durations) <= 1
+    assert 0 < expected.p50_ms <= expected.p95_ms
 
 
 @given(st.lists(st.integers(0, 100_000), min_size=1, max_size=60))
