@@ -16,6 +16,8 @@ from portal.extensions import db
 from portal.models import AuditLog, Execution, ExecutionAttempt, OnuData, WorkflowNode
 from portal.services.dispatch.life import MAX_LOSSES
 
+# The next slot came first: kept is what the try before had come to.
+OVERTAKEN = (ErrorKind.SUPERSEDED, ErrorKind.WORKER_LOST, ErrorKind.LEASE_LOST, ErrorKind.SHUTDOWN)
 ENDS = {
     ExecutionStatus.SUCCESS: AttemptStatus.SUCCESS,
     ExecutionStatus.RUNNING: AttemptStatus.RUNNING,
@@ -70,8 +72,9 @@ def whole(execution: Execution) -> bool:
         return last is ENDS[execution.status] and same_token
     if last in ENDS.values():  # the try went well or still runs, and the execution does not know of it
         return False
-    given_up = execution.losses >= MAX_LOSSES or execution.error_kind is ErrorKind.SUPERSEDED
-    return (execution.status is ExecutionStatus.FAILED) is given_up
+    if execution.status is ExecutionStatus.FAILED:
+        return execution.losses >= MAX_LOSSES or execution.error_kind in OVERTAKEN
+    return execution.losses < MAX_LOSSES
 
 
 def _whole_try(attempt: ExecutionAttempt) -> bool:
