@@ -27,6 +27,7 @@ PICTURES = {
     "onus": "/olts/1/onus",
     "catalogue": "/catalogue/?brand=zte",
     "pollers": "/pollers/",
+    "quotas": "/quotas/",
 }
 POLLED_SECONDS = 100
 
