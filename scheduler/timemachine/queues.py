@@ -74,10 +74,6 @@ class Queues:
         if olt.jobs:
             self._offer(olt_id, olt, olt.jobs[0][2].urgency)
 
-    def anything_ready(self) -> bool:
-        """False when a claim would surely find nothing."""
-        return any(self._ready.values())
-
     def _offer(self, olt_id: int, olt: _Waiting, score: float) -> None:
         if olt.ready is None or score < olt.ready:
             olt.ready = score

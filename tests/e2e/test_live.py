@@ -77,7 +77,9 @@ def test_an_olt_goes_from_never_polled_to_its_onus_without_a_reload(
     page.wait_for_url(f"{address}/")
     page.goto(f"{address}/olts/{olt}")
     table = page.locator("main table").first  # the timeline's titles say so too
-    expect(table.get_by_text("Nunca se ejecutó").or_(table.get_by_text("Pendiente")).first).to_be_visible(timeout=20_000)
+    expect(table.get_by_text("Nunca se ejecutó").or_(table.get_by_text("Pendiente")).first).to_be_visible(
+        timeout=20_000
+    )
     page.evaluate("window.stillTheSamePage = true")
 
     running.start("pollers")

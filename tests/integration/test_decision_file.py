@@ -245,17 +245,19 @@ def _count_on(number: int) -> None:
 # -- rows that are committed later than those that come after them (PostgreSQL)
 
 
+POSTGRESQL = pytest.mark.parametrize("database_url", ["postgresql"], indirect=True)  # SQLite has one writer at a time
+
+
 @pytest.fixture
 def other(path: Path) -> Any:
     """Another process' transaction that has an id and is not committed yet."""
-    if db.engine.dialect.name != "postgresql":
-        pytest.skip("SQLite has one writer: ids are committed in their order")
     with Session(db.engine) as session:
         decisions.record(session, EventType.SYSTEM, "late", TEN)
         session.flush()
         yield session
 
 
+@POSTGRESQL
 def test_a_row_that_is_committed_late_is_written_late(path: Path, other: Session) -> None:
     decide(2)
     assert [follow(path), ids(path)] == [2, [2, 3]]
@@ -265,6 +267,7 @@ def test_a_row_that_is_committed_late_is_written_late(path: Path, other: Session
     assert follow(path) == 0
 
 
+@POSTGRESQL
 def test_a_row_that_never_comes_is_waited_for_no_longer_than_its_transaction(path: Path, other: Session) -> None:
     decide(2)
     follow(path)
@@ -275,6 +278,7 @@ def test_a_row_that_never_comes_is_waited_for_no_longer_than_its_transaction(pat
     assert [decision_file._load(path).gaps, ids(path)] == [(), [2, 3]]
 
 
+@POSTGRESQL
 def test_several_late_rows_are_written_once_each(path: Path, other: Session) -> None:
     with Session(db.engine) as third:
         decisions.record(third, EventType.SYSTEM, "later", TEN)
@@ -288,6 +292,7 @@ def test_several_late_rows_are_written_once_each(path: Path, other: Session) -> 
     assert ids(path) == [3, 1, 2]
 
 
+@POSTGRESQL
 def test_a_writer_that_dies_remembers_what_it_waits_for(
     path: Path, other: Session, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -110,7 +110,10 @@ class _Book:
         self.session, self.now = session, now
         self.settlements: list[Settlement] = []
 
-    def __call__(self) -> None:
+    def __call__(self) -> bool:
+        """Write what was settled since the last time; True when there was anything."""
+        if not self.settlements:
+            return False
         self.session.flush()
         connection = self.session.connection()
         dialect = connection.dialect.name
@@ -119,6 +122,7 @@ class _Book:
         if losses := _loss_rows(self.session, self.settlements):
             connection.execute(_LOSE[dialect], {"rows": json.dumps(losses)})
         self.settlements = []
+        return True
 
 
 def settle(session: Session, settlements: Iterable[Settlement], now: datetime) -> None:
@@ -126,9 +130,12 @@ def settle(session: Session, settlements: Iterable[Settlement], now: datetime) -
     before_commit(session, _NAME, lambda: _Book(session, now)).settlements += settlements
 
 
-def write_now(session: Session, now: datetime) -> None:
-    """What was settled so far is written at once: for who counts what is left, in the same transaction."""
-    before_commit(session, _NAME, lambda: _Book(session, now))()
+def write_now(session: Session, now: datetime) -> bool:
+    """What was settled so far is written at once: for who counts what is left, in the same transaction.
+
+    False when nothing was.
+    """
+    return before_commit(session, _NAME, lambda: _Book(session, now))()
 
 
 def settle_execution(session: Session, execution: Execution, now: datetime) -> None:

@@ -5,7 +5,6 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from functools import cache
-from itertools import takewhile
 from typing import Any
 
 from flask import current_app
@@ -13,13 +12,12 @@ from sqlalchemy import ColumnElement, Select, Text, and_, exists, literal, null,
 from sqlalchemy import cast as sql_cast
 from sqlalchemy.orm import Session
 
+from portal import cron as cron_lines
 from portal.domain import quota
-from portal.domain.fields import FieldError
 from portal.domain.quota import Clock, TrackerKey
 from portal.domain.statuses import Trigger
 from portal.models import Execution, NodePace, Workflow, WorkflowNode
 from portal.models.execution import ACTIVE_SQL
-from portal.services.dispatch import clock
 
 
 @dataclass
@@ -27,7 +25,6 @@ class Pending:
     """Slots of one tracker that are to come or not ended, and from which nodes they were reckoned."""
 
     slots: int = 0
-    active: int = 0
     basis: list[dict[str, Any]] = field(default_factory=list)
 
 
@@ -40,7 +37,7 @@ def pending(
     """
     found: dict[TrackerKey, Pending] = defaultdict(Pending)
     wanted = set(hours)
-    times = cache(_cron_times)
+    times = cache(lambda line, hour: cron_lines.firings(line, hour, hour + quota.HOUR))
     from_end = current_app.config["NEXTCHECK_MODE"] == "from_end"
     for row in session.execute(_clocks_and_active(olt_ids)):
         # Taken apart at once: by name, each of these costs a look-up, many thousand times over.
@@ -50,7 +47,6 @@ def pending(
             if hour in wanted:
                 one = found[TrackerKey(olt_id, task_type, hour)]
                 one.slots += 1
-                one.active += 1
             continue
         counted = quota.task_type(kind, key)
         step = _step(interval, p50_ms) if from_end else interval
@@ -70,14 +66,6 @@ def _step(interval: int | None, p50_ms: int | None) -> int | None:
 
 def _basis(node_id: int, key: str, slots: int, interval: int | None, cron: str | None) -> dict[str, Any]:
     return {"node_id": node_id, "key": key, "slots": slots, **({"cron": cron} if cron else {"interval": interval})}
-
-
-def _cron_times(cron: str, hour: datetime) -> tuple[datetime, ...]:
-    end = hour + quota.HOUR
-    try:
-        return tuple(takewhile(lambda at: at <= end, clock.cron_times(cron, hour, clock.portal_zone())))
-    except FieldError:  # refused on entry; one that is there all the same never fires
-        return ()
 
 
 def _clocks_and_active(olt_ids: Collection[int] | None) -> Any:

@@ -38,11 +38,11 @@ def refresh(
     Doing it again changes nothing. The trackers are locked before anything is counted: who ends an execution
     meanwhile waits and then takes its slot out of `quota_pending` itself.
     """
-    _locked(session, hours, olt_ids)
-    quotas.write_now(session, now)  # after the lock: all lock trackers in one order
+    kept = _locked(session, hours, olt_ids)
+    if quotas.write_now(session, now):  # after the lock: all lock trackers in one order
+        kept = _locked(session, hours, olt_ids)
     opened: list[Adjusted] = []
     for _ in range(TRIES):
-        kept = _locked(session, hours, olt_ids)
         wanted = pending(session, hours, now, olt_ids)
         missing = {key: one for key, one in wanted.items() if key not in kept}
         made = _open(session, missing, now)
@@ -50,6 +50,7 @@ def refresh(
         if len(made) == len(missing):
             break
         # Somebody made one meanwhile, and what it says was settled after we counted, or before: all over again.
+        kept = _locked(session, hours, olt_ids)
     made_now = {one.key for one in opened}
     return [*opened, *(one for one in _adjust(session, kept, wanted, now) if one.key not in made_now)]
 
