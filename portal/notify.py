@@ -5,13 +5,16 @@ An address is a secret (it holds passwords and tokens): nothing that leaves this
 
 import logging
 import re
+import threading
+from collections.abc import Callable
+from concurrent.futures import Future
 from dataclasses import dataclass
+from functools import partial
 from typing import NamedTuple
 from urllib.parse import unquote, urlsplit
 
 import apprise
 from apprise.plugins.base import NotifyBase
-from apprise.result import AppriseResultStatus
 
 from portal.domain.messages import N_, Message
 
@@ -102,14 +105,35 @@ def send(url: str, title: str, body: str) -> None:
     service, _scheme = _service(url)
     outbox = apprise.Apprise(asset=service.asset)
     outbox.add(service)
-    result = outbox.notify(
-        body=body, title=title, notify_type=apprise.NotifyType.WARNING, body_format=apprise.NotifyFormat.TEXT,
-        timeout=TOTAL_SECONDS, log_level=logging.DEBUG,
+    result = _in_time(
+        partial(
+            outbox.notify, body=body, title=title, notify_type=apprise.NotifyType.WARNING,
+            body_format=apprise.NotifyFormat.TEXT, log_level=logging.DEBUG,
+        )
     )  # fmt: skip
-    if result.status is AppriseResultStatus.TIMEOUT:
-        raise DeliveryFailed(NOT_IN_TIME)
     if not result:
         raise _failure(url, [_Heard(entry.level, entry.message) for entry in result.logs()])
+
+
+def _in_time(notify: Callable[[], apprise.AppriseResult]) -> apprise.AppriseResult:
+    """What `notify` returns; DeliveryFailed after TOTAL_SECONDS, when its thread is left behind.
+
+    Apprise has a deadline of its own, on a pool of threads that it keeps: in a process forked after the pool was
+    made those threads do not exist, so that nothing is ever sent, and a process that gave up could not end.
+    """
+    done: Future[apprise.AppriseResult] = Future()
+
+    def work() -> None:
+        try:
+            done.set_result(notify())
+        except BaseException as failure:  # whatever it is, it belongs to the caller
+            done.set_exception(failure)
+
+    threading.Thread(target=work, name="alert", daemon=True).start()
+    try:
+        return done.result(TOTAL_SECONDS)
+    except TimeoutError:
+        raise DeliveryFailed(NOT_IN_TIME) from None
 
 
 def _service(url: str) -> tuple[NotifyBase, str]:
@@ -143,6 +167,7 @@ def _asset() -> apprise.AppriseAsset:
     return apprise.AppriseAsset(
         app_id="Facho Deluxe", app_desc="Facho Deluxe", app_url="", image_url_mask="", image_url_logo="",
         async_mode=False, interpret_emojis=False, secure_logging=True,
+        service_timeout=0,  # the deadline is ours, see _in_time
     )  # fmt: skip
 
 

@@ -1,6 +1,7 @@
 """Alerts on both databases and a real receiver on loopback: raised with their cause, claimed once, told once."""
 
 import logging
+import multiprocessing
 import random
 import threading
 from collections import Counter
@@ -539,6 +540,15 @@ def test_a_receiver_that_never_answers_is_given_up_in_time(hook: Receiver, monke
     with pytest.raises(notify.DeliveryFailed) as caught:
         notify.send(hook.url, "title", "body")
     assert caught.value.message == notify.NOT_IN_TIME
+
+
+def test_a_process_forked_after_a_message_was_sent_sends_its_own(hook: Receiver) -> None:
+    """Workers are forks: a pool of threads that their parent had used would never answer them."""
+    notify.send(hook.url, "of the parent", "body")
+    child = multiprocessing.get_context("fork").Process(target=notify.send, args=(hook.url, "of the child", "body"))
+    child.start()
+    child.join()
+    assert (child.exitcode, hook.titles) == (0, ["of the parent", "of the child"])
 
 
 def test_without_the_key_alerts_wait_and_say_so_and_leave_when_the_address_is_entered_again(
