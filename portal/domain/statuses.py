@@ -177,6 +177,14 @@ class PlanStatus(StrEnum):
     ABORTED = "ABORTED"
 
 
+class RolloutStatus(StrEnum):
+    """A template on its way to many OLTs: it is tried on one; then the rest got it, or it was taken back."""
+
+    CANARY = "CANARY"
+    DONE = "DONE"
+    TAKEN_BACK = "TAKEN_BACK"
+
+
 class LossCause(StrEnum):
     """To what a promised slot was lost. A report counts each lost slot under exactly one."""
 

@@ -20,7 +20,14 @@ from portal.models.poller import Poller, PollerStats, Pool, SchedulerState
 from portal.models.probe import Probe, ProbeStatus
 from portal.models.table_size import TableSize
 from portal.models.trial import Trial, TrialMode, TrialStatus
-from portal.models.workflow import TemplateNode, Workflow, WorkflowNode, WorkflowTemplate
+from portal.models.workflow import (
+    TemplateNode,
+    TemplateRollout,
+    Workflow,
+    WorkflowNode,
+    WorkflowRevision,
+    WorkflowTemplate,
+)
 
 __all__ = [
     "ApiToken",
@@ -62,11 +69,13 @@ __all__ = [
     "StateMap",
     "TableSize",
     "TemplateNode",
+    "TemplateRollout",
     "Trial",
     "TrialMode",
     "TrialStatus",
     "User",
     "Workflow",
     "WorkflowNode",
+    "WorkflowRevision",
     "WorkflowTemplate",
 ]

@@ -91,6 +91,9 @@ class QuotaViolation(Base):
     severity: Mapped[Severity] = mapped_column(Word(Severity, 20))
     notified: Mapped[bool] = mapped_column(default=False)
     notified_at: Mapped[datetime | None] = mapped_column(UTCDateTime)
+    acknowledged_at: Mapped[datetime | None] = mapped_column(UTCDateTime)  # somebody has seen it, and said so
+    acknowledged_by: Mapped[str] = mapped_column(String(80), default="", server_default="")
+    note: Mapped[str] = mapped_column(String(500), default="", server_default="")  # what they said
     created_at: Mapped[datetime] = mapped_column(UTCDateTime)
 
 

@@ -6,10 +6,10 @@ from typing import Any
 from sqlalchemy import JSON, CheckConstraint, ForeignKey, Index, String, UniqueConstraint, true
 from sqlalchemy.orm import Mapped, mapped_column, relationship
 
-from portal.domain.statuses import NodeKind
+from portal.domain.statuses import NodeKind, RolloutStatus
 from portal.extensions import Base
 from portal.models.olt import Olt
-from portal.models.types import UTCDateTime, Word, one_of
+from portal.models.types import BigId, UTCDateTime, Word, one_of
 
 ONE_CLOCK = (
     "(master_id IS NULL AND (interval_seconds IS NULL) <> (cron IS NULL))"
@@ -57,6 +57,7 @@ class WorkflowTemplate(Base):
     name: Mapped[str] = mapped_column(String(80), unique=True)
     description: Mapped[str] = mapped_column(String(255), default="")
     enabled: Mapped[bool] = mapped_column(default=True, server_default=true())
+    revision: Mapped[int] = mapped_column(default=0, server_default="0")  # raised by each change of it or of its nodes
     nodes: Mapped[list["TemplateNode"]] = relationship(
         back_populates="template", order_by="TemplateNode.position", cascade="all, delete-orphan"
     )
@@ -84,6 +85,7 @@ class Workflow(Base):
     olt_id: Mapped[int] = mapped_column(ForeignKey("olts.id", ondelete="CASCADE"), unique=True)
     template_id: Mapped[int | None] = mapped_column(ForeignKey("workflow_templates.id", ondelete="SET NULL"))
     enabled: Mapped[bool] = mapped_column(default=True)
+    revision: Mapped[int] = mapped_column(default=0, server_default="0")  # raised by each change of it or of its nodes
     olt: Mapped[Olt] = relationship(back_populates="workflow")
     template: Mapped[WorkflowTemplate | None] = relationship()
     nodes: Mapped[list["WorkflowNode"]] = relationship(
@@ -128,3 +130,37 @@ class WorkflowNode(_NodeColumns, Base):
     def is_master(self) -> bool:
         """True when the node has a clock of its own."""
         return self.master_id is None
+
+
+class WorkflowRevision(Base):
+    """What a workflow was before one change of it: what an undo goes back to, and what a conflict is told from."""
+
+    __tablename__ = "workflow_revisions"
+    __table_args__ = (UniqueConstraint("workflow_id", "number"),)
+
+    id: Mapped[int] = mapped_column(BigId, primary_key=True)
+    workflow_id: Mapped[int] = mapped_column(ForeignKey("workflows.id", ondelete="CASCADE"))
+    number: Mapped[int]  # `Workflow.revision` after the change
+    made_at: Mapped[datetime] = mapped_column(UTCDateTime, index=True)
+    actor: Mapped[str] = mapped_column(String(80))
+    action: Mapped[str] = mapped_column(String(60))  # as in the audit log
+    subject: Mapped[str] = mapped_column(String(120))  # name of the node, or "" for the whole workflow
+    before: Mapped[list[dict[str, Any]]] = mapped_column(JSON)  # the tree before it (services.network.revisions)
+
+
+class TemplateRollout(Base):
+    """A template on its way to many OLTs: tried on one first (the canary), then on the rest, or taken back."""
+
+    __tablename__ = "template_rollouts"
+    __table_args__ = (one_of("status", RolloutStatus, "status"),)
+
+    id: Mapped[int] = mapped_column(primary_key=True)
+    template_id: Mapped[int] = mapped_column(ForeignKey("workflow_templates.id", ondelete="CASCADE"), index=True)
+    canary_olt_id: Mapped[int] = mapped_column(ForeignKey("olts.id", ondelete="CASCADE"), index=True)
+    olt_ids: Mapped[list[int]] = mapped_column(JSON)  # the rest, in the order of their names
+    status: Mapped[RolloutStatus] = mapped_column(Word(RolloutStatus, 12))
+    before: Mapped[list[dict[str, Any]]] = mapped_column(JSON)  # the canary's tree before it, as in WorkflowRevision
+    template_before_id: Mapped[int | None]  # the template the canary had before, by number only: it may be gone
+    actor: Mapped[str] = mapped_column(String(80))
+    started_at: Mapped[datetime] = mapped_column(UTCDateTime)
+    ended_at: Mapped[datetime | None] = mapped_column(UTCDateTime)
