@@ -20,7 +20,8 @@ from portal.services.importing.inventory_plan import CredentialPlan, OltPlan, Pl
 from portal.services.importing.inventory_yaml import InventoryInvalid
 from portal.services.network import credentials, olts, templates, workflows
 from portal.services.network.node_rules import log_override
-from portal.services.network.node_trees import Difference, WorkflowWriter, write_template
+from portal.services.network.node_trees import WorkflowWriter, write_template
+from portal.services.network.trees import Difference
 from portal.services.uniqueness import unique_or_invalid
 
 __all__ = ["Change", "InventoryInvalid", "Report", "dump", "load"]

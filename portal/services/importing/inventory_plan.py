@@ -18,7 +18,7 @@ from portal.services.dispatch import clock
 from portal.services.importing.inventory_trees import TreeBuilder, entries_by_key, new_masters
 from portal.services.network import credentials, olts
 from portal.services.network.node_rules import Device, Errors, NodeRules, Override
-from portal.services.network.node_trees import Tree, tree_of
+from portal.services.network.trees import Tree, tree_of
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ from portal.domain import node_fields
 from portal.domain.document import Problems
 from portal.domain.inventory_file import NodeEntry
 from portal.domain.messages import N_
-from portal.services.network.node_trees import Tree, Wanted, every
+from portal.services.network.trees import Tree, Wanted, every
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ from sqlalchemy.orm import Session
 
 from portal.domain.statuses import NodeKind
 from portal.models import Workflow, WorkflowRevision
-from portal.services.network.node_trees import Tree, Wanted, tree_of
+from portal.services.network.trees import Tree, Wanted, tree_of
 
 Rows = list[dict[str, Any]]
 

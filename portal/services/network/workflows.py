@@ -17,6 +17,7 @@ from portal.services.cataloguing import catalogue
 from portal.services.dispatch import clock, waiting
 from portal.services.errors import Invalid, NotFound
 from portal.services.network.node_rules import Device, NodeRules, Override, log_override
+from portal.services.network.trees import columns_of
 from portal.services.uniqueness import unique_or_invalid
 
 KEY_TAKEN = N_("another node of this workflow has this key")
@@ -195,11 +196,6 @@ def _record_enabled(session: Session, what: str, subject: object, enabled: bool,
     action = f"{what}.{'enable' if enabled else 'disable'}"
     audit.record(session, actor=actor, action=action, subject=subject, changes={"enabled": [not enabled, enabled]},
                  now=now)  # fmt: skip
-
-
-def columns_of(node: Any) -> dict[str, Any]:
-    """The settings of a node (of a workflow or of a template) by column."""
-    return {name: getattr(node, name) for name in node_fields.COLUMNS}
 
 
 def existing_olt(session: Session, olt_id: int) -> Olt:
