@@ -1,7 +1,7 @@
 """When cron lines fire, in the portal's zone. Reads nothing but the setting; knows no nodes."""
 
 from collections.abc import Iterable
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from itertools import takewhile
 from zoneinfo import ZoneInfo
 
@@ -25,7 +25,22 @@ def cron_times(cron: str, after: datetime, zone: ZoneInfo) -> Iterable[datetime]
         raise FieldError(
             N_("%(cron)s is no cron line (%(reason)s): five fields, such as 0 */6 * * *", cron=cron, reason=str(error))
         ) from None
-    return (moment.astimezone(UTC) for moment in times)
+    # In the hour that the end of summer time repeats, the line's first firing may be one that has passed.
+    return (moment for moment in (local.astimezone(UTC) for local in times) if moment > after)
+
+
+def latest_firing(cron: str, at: datetime) -> datetime | None:
+    """The last firing at or before `at`; None of a line that cannot be read, or that has not fired for years."""
+    zone = portal_zone()
+    try:
+        earlier = CronSim(cron, (at + timedelta(minutes=1)).astimezone(zone), reverse=True)
+        found = next((moment for local in earlier if (moment := local.astimezone(UTC)) <= at), None)
+    except CronSimError:
+        return None
+    if found is None:
+        return None
+    # Going back, the hour that the end of summer time repeats is passed over: the law is that of going forward.
+    return max(firings(cron, found, at), default=found)
 
 
 def firings(cron: str, after: datetime, until: datetime) -> tuple[datetime, ...]:

@@ -4,7 +4,7 @@ import json
 import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import datetime
 from enum import StrEnum
 from typing import Any
 
@@ -12,7 +12,7 @@ from flask import request
 
 from portal.api.errors import ApiError, invalid
 from portal.api.schema import Schema, schema_of
-from portal.domain import fields
+from portal.domain import fields, moments
 from portal.domain.fields import FieldError, Reader
 
 LARGEST_ID = 2**31 - 1  # what an INTEGER column holds on PostgreSQL
@@ -73,18 +73,11 @@ def _default(value: Any) -> Schema:
 
 def _moment(text: str) -> datetime:
     try:
-        found = datetime.fromisoformat(_PLUS_LOST.sub(r"\1+\2", text.strip()))
-        return _with_zone(found).astimezone(UTC)
-    except (ValueError, OverflowError):
+        return moments.parse(_PLUS_LOST.sub(r"\1+\2", text.strip()))
+    except ValueError:
         raise ArgError(
             f"must be a time with its zone, such as 2026-11-27T10:00:00Z, not {fields.shown(text)}"
         ) from None
-
-
-def _with_zone(found: datetime) -> datetime:
-    if found.tzinfo is None:
-        raise ValueError("no zone")
-    return found
 
 
 def read_args(declared: Sequence[Arg]) -> dict[str, Any]:

@@ -11,6 +11,7 @@ from flask.cli import with_appcontext
 
 from portal import translating
 from portal.cli.output import json_option, now, plain, print_json, print_table, told_on_stderr
+from portal.domain import moments
 from portal.domain.log_lines import clean
 from portal.domain.saying import paragraph
 from portal.domain.statuses import EventType
@@ -21,6 +22,7 @@ from portal.services.dispatch.clock import portal_zone
 
 MOST_ROWS = 1000
 FOLLOW_SECONDS = 1.0
+LONGEST_AGO = timedelta(days=36_500)
 
 _SPAN = re.compile(r"(\d{1,6})([smhd])")
 _UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days"}
@@ -37,14 +39,16 @@ class Moment(click.ParamType[datetime]):
             return value
         span = _SPAN.fullmatch(value.strip())
         if span is not None:
-            return now() - timedelta(**{_UNITS[span[2]]: int(span[1])})
-        zone = portal_zone()
-        today = f"{now().astimezone(zone):%Y-%m-%d}T" if re.fullmatch(r"\d\d?:\d\d(:\d\d)?", value.strip()) else ""
+            ago = timedelta(**{_UNITS[span[2]]: int(span[1])})
+            return max(now() - min(ago, LONGEST_AGO), moments.FIRST)
+        zone, text = portal_zone(), value.strip()
+        if re.fullmatch(r"\d\d?:\d\d(:\d\d)?", text):
+            hour, _colon, rest = text.partition(":")
+            text = f"{now().astimezone(zone):%Y-%m-%d}T{hour:0>2}:{rest}"
         try:
-            found = datetime.fromisoformat(today + value.strip().rjust(5, "0") if today else value.strip())
+            return moments.parse(text, zone)
         except ValueError:
             self.fail(f"{value!r} is no time: 10:05, 2026-11-27T10:05, or 90m for 90 minutes ago", param, ctx)
-        return (found if found.tzinfo else found.replace(tzinfo=zone)).astimezone(now().tzinfo)
 
 
 @click.command("log")
@@ -66,15 +70,19 @@ def show_log(
     with told_on_stderr():
         olt_id = _olt_id(olt_name) if olt_name else None
         kind = EventType(event.upper()) if event else None
-        wanted = decision_log.Filter(level or "", kind, olt_id, text=text, since=begin).bounded(now())
-        start = decision_log.newest_id()
+        given = decision_log.Filter(level or "", kind, olt_id, text=text, since=begin)
+        wanted, start = given.bounded(now()), decision_log.newest_id()
         rows = list(reversed(decision_log.page(wanted, size=limit).rows))
+    if wanted.since != given.since and wanted.since is not None:
+        back = f"{wanted.since.astimezone(portal_zone()):%Y-%m-%d %H:%M}"
+        click.echo(f"searched back to {back} only; with --olt NAME the whole log is searched", err=True)
     if as_json and not follow:
         print_json(rows)
         return
     _print(rows, as_json=as_json, follow=follow)
+    printed: set[int] = set()
     while follow:
-        start = _follow(wanted, start, as_json=as_json)
+        start = _follow(wanted, start, printed, as_json=as_json)
 
 
 def _olt_id(name: str) -> int:
@@ -106,18 +114,26 @@ def _print_line(row: decision_log.Row, *, as_json: bool) -> None:
     click.echo(f"{local:%Y-%m-%d %H:%M:%S} [{row.level}] {row.event.value}: {clean(told)}")
 
 
-def _follow(wanted: decision_log.Filter, start: int, *, as_json: bool) -> int:
-    """Print what came after `start`, wait a little; returns where to go on."""
+def _follow(wanted: decision_log.Filter, start: int, printed: set[int], *, as_json: bool) -> int:
+    """Print what came after `start` but for what is `printed`, wait a little; returns where to go on.
+
+    That is a little before the newest: rows that are committed late have smaller ids than some that are there.
+    """
     with told_on_stderr():
+        latest = decision_log.newest_id()  # first: what comes between the two statements is found by the next look
         rows = decision_log.after(start, wanted)
-        latest = decision_log.newest_id() if not rows else rows[-1].id
         db.session.rollback()
-    for row in rows:
+    fresh = [row for row in rows if row.id not in printed]
+    for row in fresh:
         _print_line(row, as_json=as_json)
-    if not rows:
+    if len(rows) == decision_log.MOST_AFTER:
+        latest = rows[-1].id
+    elif not fresh:
         time.sleep(FOLLOW_SECONDS)
-        return start
-    return latest
+    start = max(start, latest - decision_log.LATE)
+    printed.difference_update([ident for ident in printed if ident <= start])
+    printed.update(row.id for row in fresh)
+    return start
 
 
 @click.command("explain")

@@ -33,7 +33,7 @@ def explain(facts: Facts) -> Explanation:
     """The verdict, the cause where a slot was lost, and the sentences."""
     one = meant(facts.asked, facts.run, facts.skip, facts.node)
     switch = facts.switch
-    if switch is not None and switch.event in OFF and _apart(one.slot, switch, facts.asked):
+    if switch is not None and switch.event in OFF and _apart(one.slot, switch, facts):
         return _switched_off(facts, one, switch)
     if one.run is not None:
         return _of_run(facts, one, one.run)
@@ -42,9 +42,13 @@ def explain(facts: Facts) -> Explanation:
     return _of_nothing(facts, one.slot)
 
 
-def _apart(slot: datetime | None, switch: Switch, asked: datetime) -> bool:
-    """True when what was switched off lies between the slot and the moment asked about."""
-    return switch.at <= asked and (slot is None or slot < switch.at or slot > asked)
+def _apart(slot: datetime | None, switch: Switch, facts: Facts) -> bool:
+    """True when what was switched off lies between the slot and the moment asked about.
+
+    A chained node that is off has no slots though its master goes on to have them.
+    """
+    own = bool(facts.node.chained) and switch.name == facts.node.chained
+    return switch.at <= facts.asked and (own or slot is None or slot < switch.at or slot > facts.asked)
 
 
 # -- which slot
@@ -173,7 +177,7 @@ def _delay(facts: Facts, one: Meant, run: RunFacts) -> Iterator[Message]:
         yield N_("It has waited for %(waited)s", waited=waited)
     else:
         yield N_("Until then it had waited for %(waited)s, without a try", waited=waited)
-    yield from explain_waits.waited_for(facts)
+    yield from explain_waits.waited_for(facts, span)
 
 
 # -- a slot that was skipped
@@ -181,7 +185,7 @@ def _delay(facts: Facts, one: Meant, run: RunFacts) -> Iterator[Message]:
 
 def _of_skip(facts: Facts, slot: datetime, skip: SkipFacts) -> Explanation:
     told = N_("%(node)s on %(olt)s did not run at %(slot)s", **_subject(facts), slot=At(slot))
-    sentences = [*_named(facts, slot), told, *_reason(facts, skip)]
+    sentences = [*_named(facts, slot), told, *_reason(facts, slot, skip)]
     if skip.count > 1:
         sentences.append(N_("It is one of %(count)d slots, from %(first)s to %(last)s, lost in the same way",
                             count=skip.count, first=At(skip.first), last=At(skip.last)))  # fmt: skip
@@ -190,11 +194,11 @@ def _of_skip(facts: Facts, slot: datetime, skip: SkipFacts) -> Explanation:
     return Explanation(Verdict.SKIPPED, slot, quota.cause_of_skip(skip.reason), tuple(sentences), links)
 
 
-def _reason(facts: Facts, skip: SkipFacts) -> Iterator[Message]:
+def _reason(facts: Facts, slot: datetime, skip: SkipFacts) -> Iterator[Message]:
     if skip.reason is None:
         yield N_("Why is not recorded")
     elif skip.reason in _IN_THE_WAY:
-        yield from _in_the_way(facts, skip)
+        yield from _in_the_way(facts, slot, skip)
     elif skip.reason is SkipReason.SCHEDULER_DOWN:
         yield N_("The scheduler was not running when the slot came; it saw that at %(time)s", time=At(skip.decided_at))
     else:
@@ -205,39 +209,45 @@ def _reason(facts: Facts, skip: SkipFacts) -> Iterator[Message]:
 _IN_THE_WAY = frozenset({SkipReason.OVERRUN, SkipReason.OLT_BUSY, SkipReason.POOL_FULL, SkipReason.STILL_ACTIVE})
 
 
-def _in_the_way(facts: Facts, skip: SkipFacts) -> Iterator[Message]:
+def _in_the_way(facts: Facts, slot: datetime, skip: SkipFacts) -> Iterator[Message]:
     """Its own run was still there. Which one, and what that one did or waited for."""
+    span = waiting_span(Meant(slot, skip=skip), facts.now)
     yield SKIPS[skip.reason or SkipReason.STILL_ACTIVE]
     if skip.own is None:
         yield N_("Which run that was is no longer recorded")
         return
     yield N_("It was the run of %(slot)s", slot=At(skip.own.slot))
     if skip.reason is SkipReason.OVERRUN:
-        yield from _overrun(facts)
+        yield from _overrun(facts, skip.own, span)
     elif skip.reason is SkipReason.POOL_FULL:
         yield from _pool(facts, skip)
     elif skip.reason is SkipReason.OLT_BUSY:
-        yield from (
-            explain_waits.waited_for(facts) if facts.holds else [N_("Which run held the OLT is no longer recorded")]
-        )
+        if facts.holds and span is not None:
+            yield from explain_waits.waited_for(facts, span)
+        else:
+            yield N_("Which run held the OLT is no longer recorded")
     else:
         yield N_("What kept it is not recorded")
 
 
-def _overrun(facts: Facts) -> Iterator[Message]:
-    """How long it ran: of its own run there is one hold, the last."""
-    if facts.holds:
-        yield explain_waits.held(facts, facts.holds[-1])
+def _overrun(facts: Facts, own: RunFacts, span: tuple[datetime, datetime] | None) -> Iterator[Message]:
+    """How long it ran; and where it had begun late, what it had waited for: then that is the cause."""
+    if facts.own_hold is not None:
+        yield explain_waits.held(facts, facts.own_hold)
     else:
         yield N_("How long it ran is no longer recorded")
+    if span is not None and own.first_started_at is not None:
+        waited = Took(round((span[1] - span[0]) / timedelta(milliseconds=1)))
+        yield N_("It had started at %(start)s, %(waited)s late", start=At(own.first_started_at), waited=waited)
+        yield from explain_waits.waited_for(facts, span)
 
 
 def _pool(facts: Facts, skip: SkipFacts) -> Iterator[Message]:
-    if facts.pool.samples:
+    if skip.free_pollers is not None:
+        yield N_("Pollers that were free for this OLT when the slot came: %(count)d", count=skip.free_pollers)
+    if facts.pool.full:
         yield N_("No poller was free in %(full)d of %(samples)d looks at the pool in that time",
                  full=facts.pool.full, samples=facts.pool.samples)  # fmt: skip
-    elif skip.free_pollers is not None:
-        yield N_("Pollers that were free when the slot came: %(count)d", count=skip.free_pollers)
 
 
 def _since(facts: Facts, skip: SkipFacts) -> Iterator[Message]:
@@ -257,13 +267,14 @@ def _since(facts: Facts, skip: SkipFacts) -> Iterator[Message]:
 
 def _switched_off(facts: Facts, one: Meant, switch: Switch) -> Explanation:
     """There was no slot: the log says that the node or its OLT had been switched off."""
-    told = _subject(facts) | {"asked": At(facts.asked), "time": At(switch.at)}
+    told = _subject(facts) | {"node": switch.name or facts.node.chained or facts.node.name, "asked": At(facts.asked),
+                              "time": At(switch.at)}  # fmt: skip
     if switch.event is EventType.OLT_DISABLED:
         text = N_("%(node)s had no slot at %(asked)s: %(olt)s was disabled at %(time)s", **told)
     else:
         text = N_("%(node)s on %(olt)s had no slot at %(asked)s: it was switched off at %(time)s", **told)
     sentences, links = [text], [_log(facts, switch.at, switch.at)]
-    if one.slot is not None and one.slot <= facts.asked:
+    if one.slot is not None and one.slot < switch.at:
         sentences.append(N_("Its last slot before that was at %(slot)s", slot=At(one.slot)))
     if one.run is not None:
         links.insert(0, Link(LinkKind.EXECUTION, one.run.id, facts.node.name))

@@ -103,6 +103,7 @@ class SkipFacts:
     """`count` slots from `first` to `last` that were skipped for one reason, decided at `decided_at`.
 
     `own`: the node's execution that was in the way; `free_pollers`: as seen then, None where it was not looked at.
+    `nearest`: of uneven slots (a cron line's) the latest at or before the moment asked about; None = they are even.
     """
 
     reason: SkipReason | None
@@ -112,6 +113,7 @@ class SkipFacts:
     decided_at: datetime
     own: RunFacts | None = None
     free_pollers: int | None = None
+    nearest: datetime | None = None
 
     def slot(self, at: datetime) -> datetime | None:
         """Its latest slot at or before `at`."""
@@ -119,6 +121,8 @@ class SkipFacts:
             return None
         if at >= self.last or self.count < 2:
             return self.last if at >= self.last else self.first
+        if self.nearest is not None:
+            return self.nearest
         step = (self.last - self.first) / (self.count - 1)
         return self.first + int((at - self.first) / step) * step
 
@@ -135,7 +139,12 @@ class Hold:
 
     def took(self, now: datetime) -> Took:
         """How long, up to now where it goes on."""
-        return Took(round(((self.until or now) - self.since) / timedelta(milliseconds=1)))
+        return self.within(self.since, self.until or now)
+
+    def within(self, since: datetime, until: datetime) -> Took:
+        """How much of that time it was."""
+        span = min(self.until or until, until) - max(self.since, since)
+        return Took(max(0, round(span / timedelta(milliseconds=1))))
 
 
 @dataclass(frozen=True)
@@ -148,15 +157,21 @@ class PoolFacts:
 
 @dataclass(frozen=True)
 class Switch:
-    """The last event of the log that switched the node or its OLT on or off before the moment asked about."""
+    """The event of the log since which the node, its master or its OLT was off at the moment asked about.
+
+    `name`: of the node that was switched off; "" = its OLT was.
+    """
 
     event: EventType
     at: datetime
+    name: str = ""
 
 
 @dataclass(frozen=True)
 class Facts:
-    """All that is recorded. `holds`: of other runs on the OLT while it waited, in their order.
+    """All that is recorded. `holds`: of other runs on the OLT while it waited, in their order. `own_hold`: of the
+
+    node's own run that was going on when the slot came.
 
     `state`: the OLT's last recorded change of state before the slot, and when. `log_since`: of the oldest decision that
     is still kept. `ticked_at`: the scheduler's last sign of life.
@@ -168,6 +183,7 @@ class Facts:
     run: RunFacts | None = None
     skip: SkipFacts | None = None
     holds: tuple[Hold, ...] = ()
+    own_hold: Hold | None = None
     pool: PoolFacts = field(default_factory=PoolFacts)
     switch: Switch | None = None
     state: tuple[OltState, datetime] | None = None

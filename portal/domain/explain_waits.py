@@ -1,6 +1,7 @@
 """What a run waited for: who held the OLT, against its usual, and whether a poller was free. Pure."""
 
 from collections.abc import Iterator
+from datetime import datetime
 
 from portal.domain.explain_facts import Facts, Hold, Link, LinkKind
 from portal.domain.messages import N_, Message
@@ -9,23 +10,27 @@ from portal.domain.saying import Took
 MOST_HOLDERS = 3  # told one by one; the others as a sum
 
 
-def waited_for(facts: Facts) -> Iterator[Message]:
-    """Who held the OLT, and whether a poller was free."""
+def waited_for(facts: Facts, span: tuple[datetime, datetime]) -> Iterator[Message]:
+    """Who held the OLT in `span`, and whether a poller was free."""
     longest = sorted(facts.holds, key=lambda hold: -hold.took(facts.now).ms)[:MOST_HOLDERS]
     for hold in (hold for hold in facts.holds if hold in longest):
         yield held(facts, hold)
-    others = [hold.took(facts.now).ms for hold in facts.holds if hold not in longest]
+    others = [hold for hold in facts.holds if hold not in longest]
     if others:
-        yield N_("Further runs on the OLT meanwhile: %(count)d, for %(took)s together",
-                 count=len(others), took=Took(sum(others)))  # fmt: skip
+        runs = {hold.execution_id for hold in others} - {hold.execution_id for hold in longest}
+        took = Took(sum(hold.within(*span).ms for hold in others))
+        yield N_("Further runs on the OLT meanwhile: %(count)d, for %(took)s of that time",
+                 count=len(runs), took=took)  # fmt: skip
     if facts.pool.full:
         yield N_("No poller was free in %(full)d of %(samples)d looks at the pool in that time",
                  full=facts.pool.full, samples=facts.pool.samples)  # fmt: skip
     elif not facts.holds:
         yield (
-            N_("What it waited for is not recorded: no other run held the OLT in that time")
+            N_("What it waited for is not recorded: no recorded run held the OLT in that time")
             if (facts.pool.samples == 0)
-            else N_("What it waited for is not recorded: no other run held the OLT in that time, and pollers were free")
+            else N_(
+                "What it waited for is not recorded: no recorded run held the OLT in that time, and pollers were free"
+            )
         )
 
 

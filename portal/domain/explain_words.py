@@ -18,7 +18,7 @@ ERRORS: dict[ErrorKind, Message] = {
     ErrorKind.LEASE_LOST: N_("The reservation of the OLT was lost; the run stopped so that two never overlap"),
     ErrorKind.WORKER_LOST: N_("The poller vanished in the middle of the run"),
     ErrorKind.ABORTED: N_("Stopped: its OLT or node was disabled or paused"),
-    ErrorKind.SHUTDOWN: N_("The poller was stopped; the run goes on elsewhere"),
+    ErrorKind.SHUTDOWN: N_("The poller was stopped in the middle of the run; another repeats it while there is time"),
     ErrorKind.SUPERSEDED: N_("The node's next run came before this one could be repeated"),
     ErrorKind.POISON: N_("Three pollers were lost on this run; it was given up"),
     ErrorKind.INTERNAL: N_("A fault of this program, not of the OLT"),
@@ -26,7 +26,7 @@ ERRORS: dict[ErrorKind, Message] = {
 
 SKIPS: dict[SkipReason, Message] = {
     SkipReason.STILL_ACTIVE: N_("The run before was still going on"),
-    SkipReason.OVERRUN: N_("The node's last run took longer than its interval"),
+    SkipReason.OVERRUN: N_("The node's last run was still going on when the slot came"),
     SkipReason.OLT_BUSY: N_("The node's last run still waited for the OLT"),
     SkipReason.POOL_FULL: N_("The node's last run still waited for a free poller"),
     SkipReason.SCHEDULER_DOWN: N_("The scheduler was not running"),

@@ -21,6 +21,7 @@ LEVELS = ("DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL")
 RARE_LEVELS = ("DEBUG", "ERROR", "CRITICAL")
 SEARCHED = timedelta(hours=6)  # how far back a search row by row goes where no time is given
 LONGEST = timedelta(hours=24)  # … and where a longer one is
+MOST_AFTER = 5000  # rows of one look at what is new: more than LATE, so that looking back never stands still
 LATE = 2000  # ids that may be out of order: as many as transactions write while one waits for its commit
 
 
@@ -89,7 +90,7 @@ def page(wanted: Filter, cursor: str = "", size: int = keyset.PAGE_SIZE) -> keys
     return keyset.fetch(_filtered(wanted), wanted.order, cursor, size).map(lambda row: Row(*row))
 
 
-def after(last_id: int, wanted: Filter, limit: int = 500) -> list[Row]:
+def after(last_id: int, wanted: Filter, limit: int = MOST_AFTER) -> list[Row]:
     """The rows with a greater id, oldest first. One SQL statement."""
     query = _select(wanted).where(CoordinatorLog.id > last_id, *_times(wanted), *_sides(wanted, None))
     return [Row(*row) for row in db.session.execute(query.order_by(CoordinatorLog.id).limit(limit))]

@@ -4,13 +4,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any
-from zoneinfo import ZoneInfo
 
-from cronsim import CronSim
 from flask import current_app
-from sqlalchemy import ColumnElement, case, func, select, union_all
-from sqlalchemy.orm import joinedload
+from sqlalchemy import ColumnElement, case, func, literal, select, union_all
+from sqlalchemy.orm import aliased, joinedload
 
+from portal import cron
 from portal.domain import explain as rules
 from portal.domain import schedule
 from portal.domain.explain_facts import (
@@ -36,14 +35,15 @@ from portal.models import (
     ExecutionStep,
     Olt,
     PollerStats,
+    Pool,
     SchedulerState,
     Workflow,
     WorkflowNode,
 )
-from portal.queries import holds
+from portal.queries import holds, skipped
 
-SWITCHES = {EventType.TASK_ADDED: True, EventType.TASK_REMOVED: True, EventType.OLT_ENABLED: False,
-            EventType.OLT_DISABLED: False}  # fmt: skip
+OF_NODES = (EventType.TASK_ADDED, EventType.TASK_REMOVED)
+OF_OLTS = (EventType.OLT_ENABLED, EventType.OLT_DISABLED)
 
 
 @dataclass(frozen=True)
@@ -90,13 +90,13 @@ def _facts(asked: Asked, at: datetime, now: datetime) -> Facts:
     own = db.session.get(Execution, _own_id(skip_row)) if skip_row is not None and _own_id(skip_row) else None
     runs = _runs([one for one in (execution, own) if one is not None])
     run = runs[execution.id] if execution is not None else None
-    skip = _skip(skip_row, runs.get(own.id) if own is not None else None) if skip_row is not None else None
+    skip = _skip(skip_row, at, runs.get(own.id) if own is not None else None) if skip_row is not None else None
     one = meant(at, run, skip, node)
     facts = Facts(at, now, node, run, skip, switch=_switch(asked, at))
     if one.run is not None and asked.node is not asked.master:
         facts = replace(facts, run=replace(one.run, step=_step(one.run.id, asked.node.id)))
     if one.run is not None or one.skip is not None:
-        return _with_waits(facts, asked, one)
+        return _with_waits(facts, asked, one, skip_row.details if skip_row is not None else {})
     return replace(facts, log_since=_log_since(), ticked_at=_ticked_at())
 
 
@@ -127,16 +127,8 @@ def _grid_slot(master: WorkflowNode, at: datetime) -> datetime | None:
         return None
     if master.interval_seconds:
         return schedule.latest_on_grid(master.anchor_at, master.interval_seconds, at)
-    return _cron_slot(str(master.cron), master.anchor_at, at)
-
-
-def _cron_slot(cron: str, anchor: datetime, at: datetime) -> datetime | None:
-    local = (at + timedelta(minutes=1)).astimezone(ZoneInfo(current_app.config["TIMEZONE"]))
-    for found in CronSim(cron, local, reverse=True):
-        moment = found.astimezone(at.tzinfo)
-        if moment <= at:
-            return moment if moment >= anchor else None
-    return None
+    found = cron.latest_firing(str(master.cron), at)
+    return found if found is not None and found >= master.anchor_at else None
 
 
 # -- what is recorded of the slot
@@ -157,18 +149,13 @@ def _skip_row(node_id: int, at: datetime) -> CoordinatorLog | None:
         CoordinatorLog.node_id == node_id, func.coalesce(CoordinatorLog.event_type, "") == EventType.SLOT_SKIPPED.value
     )
     after = db.session.scalar(query.where(last > at).order_by(last).limit(1))
-    if after is not None and _first(after) <= at:
+    if after is not None and _span(after).first <= at:
         return after
     return db.session.scalar(query.where(last <= at).order_by(last.desc()).limit(1))
 
 
-def _first(row: CoordinatorLog) -> datetime:
-    """First slot of a skip; that of the row where its details do not say."""
-    last = row.scheduled_for or row.timestamp
-    try:
-        return min(datetime.fromisoformat(row.details["first"]), last)
-    except (KeyError, TypeError, ValueError):
-        return last
+def _span(row: CoordinatorLog) -> skipped.Span:
+    return skipped.span(row.details, row.scheduled_for or row.timestamp)
 
 
 def _own_id(row: CoordinatorLog) -> int | None:
@@ -177,12 +164,11 @@ def _own_id(row: CoordinatorLog) -> int | None:
     return waiting if isinstance(waiting, int) else row.execution_id
 
 
-def _skip(row: CoordinatorLog, own: RunFacts | None) -> SkipFacts:
-    count, free = row.details.get("slots"), row.details.get("free_pollers")
-    last = row.scheduled_for or row.timestamp
+def _skip(row: CoordinatorLog, at: datetime, own: RunFacts | None) -> SkipFacts:
+    free, span = row.details.get("free_pollers"), _span(row)
     return SkipFacts(
-        reason=row.reason, first=_first(row), last=last, count=count if isinstance(count, int) else 1,
-        decided_at=row.timestamp, own=own, free_pollers=free if isinstance(free, int) else None,
+        reason=row.reason, first=span.first, last=span.last, count=span.count, decided_at=row.timestamp, own=own,
+        free_pollers=free if isinstance(free, int) else None, nearest=span.latest(at),
     )  # fmt: skip
 
 
@@ -206,14 +192,17 @@ def _run(one: Execution, first_try: datetime | None) -> RunFacts:
 
 
 def _step(execution_id: int, node_id: int) -> StepFacts | None:
-    """What the last try of the execution made of a chained node."""
+    """What the last try of the execution made of a chained node; None where that one has not written so."""
+    later = aliased(ExecutionAttempt)
+    newest = select(func.max(later.number)).where(later.execution_id == execution_id).scalar_subquery()
     query = (
         select(ExecutionStep.status, ExecutionStep.skip_reason, ExecutionStep.error_kind)
         .join(ExecutionAttempt, ExecutionAttempt.id == ExecutionStep.attempt_id)
-        .where(ExecutionAttempt.execution_id == execution_id, ExecutionStep.node_id == node_id)
-        .order_by(ExecutionAttempt.number.desc())
-        .limit(1)
-    )
+        .where(
+            ExecutionAttempt.execution_id == execution_id, ExecutionAttempt.number == newest,
+            ExecutionStep.node_id == node_id,
+        )
+    )  # fmt: skip
     row = db.session.execute(query).first()
     return StepFacts(*row) if row is not None else None
 
@@ -221,15 +210,17 @@ def _step(execution_id: int, node_id: int) -> StepFacts | None:
 # -- what it waited for
 
 
-def _with_waits(facts: Facts, asked: Asked, one: Meant) -> Facts:
+def _with_waits(facts: Facts, asked: Asked, one: Meant, recorded: Mapping[str, Any]) -> Facts:
+    """`recorded`: the details of the skip, which name who held the OLT when its slot came."""
     span, skip = waiting_span(one, facts.now), one.skip
-    if skip is not None and skip.reason is SkipReason.OVERRUN and skip.own is not None and one.slot is not None:
-        return replace(facts, holds=_own_holds(asked, skip.own.id, one.slot))
     if skip is not None and one.slot is not None:
-        facts = replace(facts, state=_state(asked.olt, skip.reason, one.slot))
+        facts = replace(facts, state=_state(asked.olt, skip.reason, one.slot), own_hold=_own_hold(skip, one.slot))
     if span is None:
         return facts
     rows = holds.between(holds.nodes_of(asked.node.workflow_id), *span, without=_held_by(one))
+    holder = recorded.get("holder") if skip is not None and skip.reason is SkipReason.OLT_BUSY else None
+    if isinstance(holder, int) and holder not in {row.execution_id for row in rows}:
+        rows = sorted([*rows, *holds.of_execution(holder, *span)], key=lambda row: row.since)
     return replace(facts, holds=_holds(rows), pool=_pool(*span))
 
 
@@ -238,20 +229,26 @@ def _held_by(one: Meant) -> int:
     return run.id if run is not None else 0
 
 
-def _own_holds(asked: Asked, execution_id: int, slot: datetime) -> tuple[Hold, ...]:
-    """The try of its own run that went on at the slot."""
-    rows = holds.between([asked.master.id], slot - timedelta(microseconds=1), slot + timedelta(seconds=1))
-    return _holds([row for row in rows if row.execution_id == execution_id])
+def _own_hold(skip: SkipFacts, slot: datetime) -> Hold | None:
+    """The try of its own run that went on when the slot came."""
+    if skip.reason is not SkipReason.OVERRUN or skip.own is None:
+        return None
+    rows = holds.of_execution(skip.own.id, slot - timedelta(microseconds=1), slot + timedelta(seconds=1))
+    return next(iter(_holds(rows[-1:])), None)
 
 
 def _holds(rows: list[holds.HoldRow]) -> tuple[Hold, ...]:
-    usual: Mapping[int, int] = holds.usual({row.node_id for row in rows}) if rows else {}
+    ids = {row.node_id for row in rows if row.node_id is not None}
+    usual: Mapping[int, int] = holds.usual(ids) if ids else {}
     return tuple(
-        Hold(row.execution_id, row.node_name, row.since, row.until, usual.get(row.node_id)) for row in rows
+        Hold(row.execution_id, row.node_name, row.since, row.until, usual.get(row.node_id or 0)) for row in rows
     )  # fmt: skip
 
 
 def _pool(since: datetime, until: datetime) -> PoolFacts:
+    """What was seen of the pollers; nothing where some serve one site only, since the samples are of all of them."""
+    if db.session.scalar(select(Pool.id).where(Pool.site.is_not(None)).limit(1)) is not None:
+        return PoolFacts()
     full = func.coalesce(func.sum(case((PollerStats.free_pollers == 0, 1), else_=0)), 0)
     query = select(func.count(), full).where(PollerStats.timestamp > since, PollerStats.timestamp <= until)
     samples, none_free = db.session.execute(query).one()
@@ -262,21 +259,26 @@ def _pool(since: datetime, until: datetime) -> PoolFacts:
 
 
 def _switch(asked: Asked, at: datetime) -> Switch | None:
-    """The last event before `at` that switched the node, its master or its OLT on or off. One SQL statement."""
-    nodes = {asked.node.id, asked.master.id}
-    ends = []
-    for event, of_node in SWITCHES.items():
-        of_it = _unled(CoordinatorLog.node_id).in_(nodes) if of_node else _unled(CoordinatorLog.olt_id) == asked.olt.id
-        ends.append(_last(event, at, of_it).subquery())
-    query = union_all(*(select(end.c.event_type, end.c.timestamp) for end in ends))
-    rows = [Switch(row.event_type, row.timestamp) for row in db.session.execute(query)]
-    return max(rows, key=lambda switch: switch.at, default=None)
+    """Since when the node, its master or its OLT was off at `at`: the first of those that were. One SQL statement."""
+    subjects = {node.name: _unled(CoordinatorLog.node_id) == node.id for node in {asked.node, asked.master}}
+    events = {name: OF_NODES for name in subjects} | {"": OF_OLTS}
+    subjects[""] = _unled(CoordinatorLog.olt_id) == asked.olt.id
+    ends = [
+        _last(event, at, of_it).add_columns(literal(name).label("name")).subquery()
+        for name, of_it in subjects.items()
+        for event in events[name]
+    ]
+    query = union_all(*(select(end.c.name, end.c.event_type, end.c.timestamp, end.c.id) for end in ends))
+    last: dict[str, Switch] = {}
+    for row in sorted(db.session.execute(query), key=lambda row: (row.timestamp, row.id)):
+        last[row.name] = Switch(row.event_type, row.timestamp, row.name)
+    return min((one for one in last.values() if one.event in rules.OFF), key=lambda one: one.at, default=None)
 
 
 def _last(event: EventType, at: datetime, which: ColumnElement[bool]) -> Any:
-    columns = (CoordinatorLog.event_type, CoordinatorLog.timestamp, CoordinatorLog.details)
+    columns = (CoordinatorLog.id, CoordinatorLog.event_type, CoordinatorLog.timestamp, CoordinatorLog.details)
     query = select(*columns).where(CoordinatorLog.event_type == event, CoordinatorLog.timestamp <= at, which)
-    return query.order_by(CoordinatorLog.timestamp.desc()).limit(1)
+    return query.order_by(CoordinatorLog.timestamp.desc(), CoordinatorLog.id.desc()).limit(1)
 
 
 def _unled(column: Any) -> ColumnElement[int]:

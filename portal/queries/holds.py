@@ -18,10 +18,10 @@ LAST_RUNS = 20
 
 @dataclass(frozen=True)
 class HoldRow:
-    """One try of an execution; `until` None: it goes on."""
+    """One try of an execution; `until` None: it goes on. `node_id` None: its node was deleted."""
 
     execution_id: int
-    node_id: int
+    node_id: int | None
     node_name: str
     since: datetime
     until: datetime | None
@@ -45,6 +45,21 @@ def between(node_ids: Collection[int], since: datetime, until: datetime, without
             Execution.node_id.in_(node_ids), Execution.scheduled_for.between(since - LOOKED_BACK, until),
             tries.started_at < until, or_(tries.finished_at.is_(None), tries.finished_at > since),
             Execution.id != without,
+        )
+        .order_by(tries.started_at)
+    )  # fmt: skip
+    return [HoldRow(*row) for row in db.session.execute(query)]
+
+
+def of_execution(execution_id: int, since: datetime, until: datetime) -> list[HoldRow]:
+    """Tries of this execution that overlap with the time. One SQL statement."""
+    tries = ExecutionAttempt
+    query = (
+        select(Execution.id, Execution.node_id, Execution.node_name, tries.started_at, tries.finished_at)
+        .join(tries, tries.execution_id == Execution.id)
+        .where(
+            Execution.id == execution_id, tries.started_at < until,
+            or_(tries.finished_at.is_(None), tries.finished_at > since),
         )
         .order_by(tries.started_at)
     )  # fmt: skip

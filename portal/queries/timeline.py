@@ -5,13 +5,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any
-from zoneinfo import ZoneInfo
 
-from cronsim import CronSim
 from flask import current_app
 from sqlalchemy import func, select
 from sqlalchemy.orm import aliased
 
+from portal import cron
 from portal.domain import plans, schedule
 from portal.domain.plans import PlannedSlot
 from portal.domain.quota import HOUR
@@ -35,6 +34,7 @@ from portal.models import (
     Workflow,
     WorkflowNode,
 )
+from portal.queries import skipped
 
 # Runs of slots that lie further back may still go on in the hour, and hold the OLT there.
 LOOKED_BACK = timedelta(minutes=30)
@@ -163,7 +163,10 @@ def _grid(node: WorkflowNode, start: datetime) -> list[datetime]:
     if anchor is None:
         return []
     if not node.interval_seconds:
-        return [slot for slot in _firings(str(node.cron), before, start + HOUR) if slot >= anchor]
+        fired = cron.firings(str(node.cron), before, start + HOUR - timedelta(microseconds=1))
+        return [slot for slot in fired if slot >= anchor][:MOST_SLOTS]
+    if not on_grid():  # the next one is known; those after it come an interval after the end of the run before
+        return [node.next_run_at] if node.next_run_at and start <= node.next_run_at < start + HOUR else []
     slot = schedule.next_on_grid(anchor, node.interval_seconds, before)
     found: list[datetime] = []
     while slot < start + HOUR and len(found) < MOST_SLOTS:
@@ -172,14 +175,9 @@ def _grid(node: WorkflowNode, start: datetime) -> list[datetime]:
     return found
 
 
-def _firings(cron: str, after: datetime, end: datetime) -> list[datetime]:
-    found = []
-    for local in CronSim(cron, after.astimezone(ZoneInfo(current_app.config["TIMEZONE"]))):
-        moment = local.astimezone(after.tzinfo)
-        if moment >= end:
-            break
-        found.append(moment)
-    return found
+def on_grid() -> bool:
+    """True where slots lie on a grid, so that one that has passed has to be told of somewhere."""
+    return bool(current_app.config["NEXTCHECK_MODE"] == "grid")
 
 
 # -- what came of it
@@ -223,7 +221,8 @@ def _skips(ids: Sequence[int], start: datetime, now: datetime) -> dict[int, list
         rows += db.session.execute(columns.where(CoordinatorLog.id.in_(_next_after(ids, end))))
     found: dict[int, list[Skip]] = defaultdict(list)
     for node_id, last, reason, details in rows:
-        found[node_id] += [Skip(node_id, one, reason) for one in _slots(last, details, start) if start <= one < end]
+        slots = skipped.span(details, last).between(start, end, MOST_SLOTS)
+        found[node_id] += [Skip(node_id, slot, reason) for slot in slots]
     return found
 
 
@@ -244,16 +243,3 @@ def _next_after(ids: Sequence[int], moment: datetime) -> Any:
         .scalar_subquery()
     )
     return select(first).where(WorkflowNode.id.in_(ids))
-
-
-def _slots(last: datetime, details: dict[str, Any], start: datetime) -> list[datetime]:
-    """The slots of a skip, evenly from its first to its last, as far as they may lie in the hour from `start`."""
-    try:
-        first, count = datetime.fromisoformat(details["first"]), int(details["slots"])
-    except (KeyError, TypeError, ValueError):
-        return [last]
-    if count < 2 or first >= last:
-        return [last]
-    step = (last - first) / (count - 1)
-    passed = max(0, int((start - first) / step))
-    return [first + number * step for number in range(passed, min(count, passed + MOST_SLOTS))]

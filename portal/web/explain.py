@@ -1,12 +1,13 @@
 """Explain: why a slot of a node went as it did, as a page and inside a dialog. Parse, query, render."""
 
-from datetime import UTC, datetime
+from datetime import datetime
 
 from flask import Blueprint, abort, redirect, request, url_for
 from flask.typing import ResponseReturnValue
 from flask_babel import gettext as _
 from flask_babel import lazy_gettext as _l
 
+from portal.domain import moments
 from portal.domain.explain_facts import Explanation, Link, LinkKind, Verdict
 from portal.domain.saying import paragraph
 from portal.domain.statuses import Role
@@ -14,7 +15,7 @@ from portal.queries import explain as query
 from portal.queries import workflows
 from portal.web import args, live
 from portal.web.access import requires
-from portal.web.formatting import clock, now, zone
+from portal.web.formatting import moment, now, zone
 from portal.web.words import FAILED, INTERRUPTED, PENDING, RUNNING, SUCCESS, Face
 
 bp = Blueprint("explain", __name__, url_prefix="/explain")
@@ -34,15 +35,14 @@ VERDICTS = {
 
 def said(found: Explanation) -> str:
     """The explanation as one paragraph in the reader's language."""
-    return paragraph(found.sentences, lambda text: str(_(text)), clock)
+    return paragraph(found.sentences, lambda text: str(_(text)), moment)
 
 
 def _moment(text: str) -> datetime:
     """A time of the URL; without a zone it is the portal's, as a form sends it. Nonsense and nothing are now."""
     try:
-        found = datetime.fromisoformat(text.replace(" ", "+") if "T" in text else text)
-        return (found if found.tzinfo else found.replace(tzinfo=zone())).astimezone(UTC)
-    except (ValueError, OverflowError):
+        return moments.parse(text.replace(" ", "+") if "T" in text else text, zone())
+    except ValueError:
         return now()
 
 
@@ -50,7 +50,7 @@ def url_of(link: Link) -> str:
     """Where a link of an explanation leads."""
     if link.kind is not LinkKind.LOG:
         return url_for("executions.detail", execution_id=link.id)
-    times = {name: moment.isoformat() for name in ("since", "until") if (moment := getattr(link, name))}
+    times = {name: end.isoformat() for name in ("since", "until") if (end := getattr(link, name))}
     return url_for("log.index", olt=link.id, **times)
 
 

@@ -135,6 +135,15 @@ def clock(moment: datetime | None, *, seconds: bool = True) -> str:
     return f"{day(moment)}{year} {local:%H:%M}"
 
 
+def moment(at: datetime) -> str:
+    """To the second, with the date when it is not today's: 10:41:20, 12 mar 10:41:20. Slots are told apart by it."""
+    local, today = at.astimezone(zone()), now().astimezone(zone())
+    if local.date() == today.date():
+        return f"{local:%H:%M:%S}"
+    year = f" {local.year}" if local.year != today.year else ""
+    return f"{day(at)}{year} {local:%H:%M:%S}"
+
+
 def day(moment: datetime) -> str:
     """12 mar, in the portal's zone."""
     local = moment.astimezone(zone())

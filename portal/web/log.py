@@ -2,12 +2,13 @@
 
 import json
 from dataclasses import replace
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 
 from flask import Blueprint, Response, request
 from flask_babel import gettext as _
 from flask_babel import lazy_gettext as _l
 
+from portal.domain import moments
 from portal.domain.statuses import EventType, Role
 from portal.queries import decision_log, executions, keyset
 from portal.web import args, live
@@ -29,9 +30,8 @@ STEP = 10  # seconds by which a window's beginning moves: else each look at the 
 def _moment(name: str) -> datetime | None:
     """A time of the URL with its zone, as links carry it."""
     try:
-        found = datetime.fromisoformat(request.args.get(name, ""))
-        return found.astimezone(UTC) if found.tzinfo else None
-    except (ValueError, OverflowError):
+        return moments.parse(request.args.get(name, ""))
+    except ValueError:
         return None
 
 

@@ -1,8 +1,9 @@
 """The timeline of an OLT as shapes of an SVG: outlines of what was planned, bars of what ran. Drawing and its page."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
+from itertools import groupby
 
 from flask import Blueprint, Response, abort, request, url_for
 from flask_babel import gettext as _
@@ -19,7 +20,8 @@ from portal.queries import timeline as query
 from portal.queries.timeline import Hour, NodeRow, Run, Skip, Try
 from portal.web import live
 from portal.web.access import requires
-from portal.web.formatting import clock, duration_ms, hour, now, number
+from portal.web.formatting import duration_ms, hour, now, number
+from portal.web.formatting import moment as to_second
 from portal.web.words import error_words, face, skip_words
 
 bp = Blueprint("timeline", __name__, url_prefix="/olts")
@@ -139,11 +141,12 @@ def _busy(frame: Frame) -> Iterator[float]:
 
 def _row(frame: Frame, row: NodeRow, top: int) -> Row:
     taken = {run.slot for run in row.runs if run.trigger is Trigger.SCHEDULE} | {skip.slot for skip in row.skips}
-    missing = [slot for slot in row.planned if slot.scheduled_for not in taken]
+    # Where slots follow the end of the run before, a planned one is a forecast: that it did not come is no gap.
+    missing = [slot for slot in row.planned if slot.scheduled_for not in taken] if query.on_grid() else []
     dense = max(len(row.planned), len(row.runs) + len(row.skips)) > DENSE
     lead, short = _leads(row, frame)
     if dense:
-        marks, paths = tuple(_gaps(frame, row)), tuple(_paths(frame, row))
+        marks, paths = (*_gaps(frame, row), *_unknown_groups(frame, row, missing)), tuple(_paths(frame, row))
         return Row(row.node.id, row.node.name, lead, short, top, marks, paths, dense=True)
     shapes = [
         *(_outline(frame, slot) for slot in row.planned),
@@ -177,13 +180,13 @@ def _outline(frame: Frame, slot: PlannedSlot) -> Mark:
     """A planned slot, as wide as half of its runs take."""
     x = frame.x(slot.expected_start or slot.scheduled_for)
     width = max(6.0, frame.x((slot.expected_start or slot.scheduled_for) + timedelta(milliseconds=slot.p50_ms)) - x)
-    told = _("%(time)s planned", time=clock(slot.scheduled_for))
+    told = _("%(time)s planned", time=to_second(slot.scheduled_for))
     if slot.p50_ms:
-        told = _("%(time)s planned, usually %(p50)s, seldom more than %(p95)s", time=clock(slot.scheduled_for),
+        told = _("%(time)s planned, usually %(p50)s, seldom more than %(p95)s", time=to_second(slot.scheduled_for),
                  p50=duration_ms(slot.p50_ms), p95=duration_ms(slot.p95_ms))  # fmt: skip
     if slot.lost is not None and slot.scheduled_for > frame.now:
-        told = f"{told}; {_('by the plan it will not run: %(why)s', why=face(slot.lost).label)}"
-        return Mark("outline tl-lost", x, width, told)
+        lost = _("by the plan it will not run: %(why)s", why=face(slot.lost).label)
+        return Mark("outline tl-lost", x, width, f"{told}; {lost}")
     return Mark("outline", x, width, told)
 
 
@@ -219,7 +222,7 @@ def _run_url(row: NodeRow, run: Run) -> tuple[str, bool]:
 
 def _label(frame: Frame, run: Run, first: datetime) -> str:
     """When, what became of it, and why it waited."""
-    parts = [f"{clock(run.slot)} {face(run.status).label}"]
+    parts = [f"{to_second(run.slot)} {face(run.status).label}"]
     waited = first - run.slot
     if waited > DELAYED_AFTER:
         parts.append(_("waited %(time)s", time=_ms(waited)) + _behind(frame, run, first))
@@ -237,7 +240,8 @@ def _behind(frame: Frame, run: Run, first: datetime) -> str:
               if number_ != run.id and since < first and until > run.slot]  # fmt: skip
     longest = sorted(others, reverse=True)[:2]
     told = ", ".join(f"{name} {_ms(took)}" for took, name in longest)
-    return f" ({_('the OLT was with %(holders)s', holders=told)})" if told else ""
+    held = _("the OLT was with %(holders)s", holders=told)
+    return f" ({held})" if told else ""
 
 
 def _ms(span: timedelta) -> str:
@@ -251,16 +255,20 @@ def _gap(row: NodeRow, skips: Sequence[Skip], x: float, width: float = 14.0) -> 
     first, last = skips[0], skips[-1]
     why = skip_words(first.reason) if first.reason else _("Why is not recorded")
     if len(skips) == 1:
-        label = _("%(time)s skipped: %(why)s. Explain", time=clock(first.slot), why=why)
+        label = _("%(time)s skipped: %(why)s. Explain", time=to_second(first.slot), why=why)
     else:
         label = _("%(count)s slots from %(first)s to %(last)s skipped: %(why)s. Explain", count=number(len(skips)),
-                  first=clock(first.slot), last=clock(last.slot), why=why)  # fmt: skip
+                  first=to_second(first.slot), last=to_second(last.slot), why=why)  # fmt: skip
     return Mark("gap", x, width, label, _explain(row.node.id, first.slot), _id("s", row.node.id, first.slot))
 
 
 def _gaps(frame: Frame, row: NodeRow) -> Iterator[Mark]:
     """Of a dense row: slots without a try that follow each other for one reason are one mark, as wide as they reach."""
-    stopped = [Skip(run.node_id, run.slot, run.skip_reason) for run in row.runs if not run.tries and run.finished_at]
+    stopped = [
+        Skip(run.node_id, run.slot, run.skip_reason)
+        for run in row.runs
+        if not run.tries and run.finished_at and run.slot >= frame.hour.start and run.trigger is Trigger.SCHEDULE
+    ]
     ran = [run.slot for run in row.runs if run.tries]
     group: list[Skip] = []
     for skip in sorted([*row.skips, *stopped], key=lambda one: one.slot):
@@ -281,9 +289,23 @@ def _unknown(frame: Frame, row: NodeRow, missing: Iterable[PlannedSlot]) -> Iter
     """Planned slots that have passed and of which nothing is recorded."""
     for slot in missing:
         if slot.scheduled_for < frame.now - UNTAKEN:
-            label = _("%(time)s: nothing is recorded of this slot. Explain", time=clock(slot.scheduled_for))
+            label = _("%(time)s: nothing is recorded of this slot. Explain", time=to_second(slot.scheduled_for))
             url, name = _explain(row.node.id, slot.scheduled_for), _id("u", row.node.id, slot.scheduled_for)
             yield Mark("gap tl-unknown", frame.x(slot.scheduled_for), 14.0, label, url, name)
+
+
+def _unknown_groups(frame: Frame, row: NodeRow, missing: Collection[PlannedSlot]) -> Iterator[Mark]:
+    """The same of a dense row: those that follow each other are one mark."""
+    gone = {slot.scheduled_for for slot in missing if slot.scheduled_for < frame.now - UNTAKEN}
+    for unknown, group in groupby(row.planned, lambda slot: slot.scheduled_for in gone):
+        if not unknown:
+            continue
+        slots = [slot.scheduled_for for slot in group]
+        label = _("%(count)s slots from %(first)s to %(last)s: nothing is recorded of them. Explain",
+                  count=number(len(slots)), first=to_second(slots[0]), last=to_second(slots[-1]))  # fmt: skip
+        x = frame.x(slots[0])
+        width = max(8.0, round(frame.x(slots[-1]) - x, 1))
+        yield Mark("gap tl-unknown", x, width, label, _explain(row.node.id, slots[0]), _id("u", row.node.id, slots[0]))
 
 
 def _paths(frame: Frame, row: NodeRow) -> Iterator[tuple[str, str]]:

@@ -115,7 +115,7 @@ FACES: Mapping[type[StrEnum], Mapping[str, Face]] = {
     LossCause: {
         "olt_busy": Face(_l("OLT busy"), "amber", "hourglass"),
         "pool_full": Face(_l("No free poller"), "amber", "cpu"),
-        "overrun": Face(_l("Longer than its interval"), "amber", "clock-exclamation"),
+        "overrun": Face(_l("Its run was still going on"), "amber", "clock-exclamation"),
         "timeout": Face(_l("Timed out"), "red", "clock-exclamation"),
         "unreachable": Face(_l("Unreachable"), "red", "plug-connected-x"),
         "paused": Face(_l("Paused"), "amber", "player-pause"),
@@ -183,7 +183,7 @@ ERRORS: Mapping[ErrorKind, LazyString] = {
     ErrorKind.LEASE_LOST: _l("The reservation of the OLT was lost; the run stopped so that two never overlap"),
     ErrorKind.WORKER_LOST: _l("The poller vanished in the middle of the run"),
     ErrorKind.ABORTED: _l("Stopped: its OLT or node was disabled or paused"),
-    ErrorKind.SHUTDOWN: _l("The poller was stopped; the run goes on elsewhere"),
+    ErrorKind.SHUTDOWN: _l("The poller was stopped in the middle of the run; another repeats it while there is time"),
     ErrorKind.SUPERSEDED: _l("The node's next run came before this one could be repeated"),
     ErrorKind.POISON: _l("Three pollers were lost on this run; it was given up"),
     ErrorKind.INTERNAL: _l("A fault of this program, not of the OLT"),
@@ -191,7 +191,7 @@ ERRORS: Mapping[ErrorKind, LazyString] = {
 
 SKIPS: Mapping[SkipReason, LazyString] = {
     SkipReason.STILL_ACTIVE: _l("The run before was still going on"),
-    SkipReason.OVERRUN: _l("The node's last run took longer than its interval"),
+    SkipReason.OVERRUN: _l("The node's last run was still going on when the slot came"),
     SkipReason.OLT_BUSY: _l("The node's last run still waited for the OLT"),
     SkipReason.POOL_FULL: _l("The node's last run still waited for a free poller"),
     SkipReason.SCHEDULER_DOWN: _l("The scheduler was not running"),

@@ -1,7 +1,8 @@
 """Makes the world follow a decision, through services: abort, unqueue, recount, replan, log. A transaction a chunk."""
 
+import logging
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any, cast
 
@@ -18,7 +19,9 @@ from portal.services.coordinating import plans, trackers
 from portal.services.coordinating.trackers import Adjusted
 from portal.services.dispatch import executions, waiting
 from scheduler.coordinator import decide, observe
-from scheduler.coordinator.decide import Change, ChangeKind, Decision
+from scheduler.coordinator.decide import Change, ChangeKind, Decision, Snapshot
+
+log = logging.getLogger(__name__)
 
 _STATES = cast(Table, CoordinatorState.__table__)
 HOURS_BACK = 2  # hours before the present one whose promises may still change: their last slots end late
@@ -71,9 +74,22 @@ def _decide(row: Any, text: str) -> Decision:
     after = decide.parse(text)
     if row.version == 0:
         return decide.decide(None, after)
-    # Of another version of the form, after an upgrade: what changed in between cannot be told.
-    before = decide.parse(row.snapshot) if row.version == decide.VERSION else after
+    before = _remembered(row)
+    if before is None:
+        # What changed since then cannot be told; promises and plan can be made anew, as if a clock had been wound.
+        return replace(decide.decide(after, after), recount=True, replan=True)
     return decide.decide(before, after)
+
+
+def _remembered(row: Any) -> Snapshot | None:
+    """What was seen last; None where it is written in another version of the form, or in none."""
+    if row.version != decide.VERSION:
+        return None
+    try:
+        return decide.parse(row.snapshot)
+    except ValueError:
+        log.warning("event=snapshot_unreadable olt=%d", row.olt_id)
+        return None
 
 
 def _stop_work(session: Session, seen: Sequence[Seen], now: datetime) -> None:
@@ -91,9 +107,9 @@ def _recount(session: Session, seen: Sequence[Seen], now: datetime) -> list[Adju
     changed = [one.olt_id for one in seen if one.decision.recount]
     opened = [one.olt_id for one in seen if one.opens and not one.decision.recount]
     hours = [present - number * quota.HOUR for number in range(HOURS_BACK, -1, -1)]
-    adjusted = trackers.refresh(session, hours, now, changed) if changed else []
-    if opened:
-        trackers.refresh(session, [present], now, opened)
+    if not changed:
+        hours = [present]
+    adjusted = trackers.refresh(session, hours, now, [*changed, *opened], opened) if changed or opened else []
     for interrupt, before, after in (
         (True, QuotaStatus.IN_PROGRESS, QuotaStatus.INTERRUPTED),
         (False, QuotaStatus.INTERRUPTED, QuotaStatus.IN_PROGRESS),
@@ -101,7 +117,7 @@ def _recount(session: Session, seen: Sequence[Seen], now: datetime) -> list[Adju
         ids = [one.olt_id for one in seen if (one.decision.interrupt if interrupt else one.decision.resume)]
         if ids:
             trackers.set_status(session, ids, before, after, now)
-    return [one for one in adjusted if one.existed]
+    return [one for one in adjusted if one.existed and one.key.olt_id in changed]
 
 
 def _replan(session: Session, seen: Sequence[Seen], now: datetime) -> None:
@@ -126,8 +142,10 @@ def _log(session: Session, seen: Sequence[Seen], adjusted: Sequence[Adjusted], n
     named = select(Olt.id, Olt.name).where(Olt.id.in_([one.olt_id for one in told]))
     names = {row.id: row.name for row in session.execute(named)}
     for one in told:
+        tasks = decide.parse(one.text).tasks
         for change in one.decision.changes:
-            _log_change(session, one.olt_id, names[one.olt_id], change, now)
+            there = change.task is not None and change.task.id in tasks  # a node that was deleted cannot be referred to
+            _log_change(session, one.olt_id, names[one.olt_id], change, now, there=there)
         _log_plan(session, one, names[one.olt_id], now)
     for tracker in adjusted:
         key = tracker.key
@@ -138,7 +156,9 @@ def _log(session: Session, seen: Sequence[Seen], adjusted: Sequence[Adjusted], n
         decisions.record(session, EventType.QUOTA_ADJUSTED, message, now, olt_id=key.olt_id, details=facts)
 
 
-def _log_change(session: Session, olt_id: int, name: str, change: Change, now: datetime) -> None:
+def _log_change(
+    session: Session, olt_id: int, name: str, change: Change, now: datetime, *, there: bool
+) -> None:
     task = change.task
     level = "WARNING" if change.kind in (ChangeKind.TASK_REMOVED, ChangeKind.OLT_DISABLED) else "INFO"
     facts: dict[str, Any] = {}
@@ -146,10 +166,9 @@ def _log_change(session: Session, olt_id: int, name: str, change: Change, now: d
         facts = {"key": task.key, "task_type": task.task_type, "pace": task.pace, "node_id": task.id}
         if change.kind is ChangeKind.TASK_INTERVAL_CHANGED and change.before is not None:
             facts["before"] = change.before.pace
-    kept = change.after is not None and change.after.id  # a node that was deleted cannot be referred to
     decisions.record(
-        session, change.kind.event, f"{name}: {_words(change)}", now, olt_id=olt_id, node_id=kept or None, level=level,
-        details=facts,
+        session, change.kind.event, f"{name}: {_words(change)}", now, olt_id=olt_id, level=level,
+        node_id=task.id if task is not None and there else None, details=facts,
     )  # fmt: skip
 
 

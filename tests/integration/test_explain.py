@@ -21,10 +21,12 @@ from portal.domain.statuses import (
     StepStatus,
 )
 from portal.extensions import db, transaction
-from portal.models import Execution, ExecutionAttempt, ExecutionStep, NodePace, PollerStats, WorkflowNode
+from portal.models import Execution, ExecutionAttempt, ExecutionStep, NodePace, PollerStats, Pool, WorkflowNode
 from portal.queries import explain as query
 from portal.services import decisions
 from portal.services.dispatch import reachability
+from portal.services.network import workflows
+from scheduler.coordinator import loop
 from tests.support import builders
 
 CREATED = datetime(2026, 11, 27, 9, 59, tzinfo=UTC)  # first run, and anchor: 10:00
@@ -71,6 +73,14 @@ class Cast:
                 session, EventType.SLOT_SKIPPED, "skipped", last, olt_id=self.olt_id, node_id=node,
                 scheduled_for=last, reason=reason, execution_id=facts.get("waiting"), details=details,
             )  # fmt: skip
+
+    def clock(self, node: int, next_run: datetime | None, cron: str | None = None, **anchor: datetime) -> None:
+        """Wind the clock of a node; None stops it."""
+        with transaction() as session:
+            row = session.get_one(WorkflowNode, node)
+            row.next_run_at, row.anchor_at = next_run, anchor.get("anchor", row.anchor_at)
+            if cron:
+                row.interval_seconds, row.cron = None, cron
 
     def event(self, event: EventType, at: datetime, node: int | None = None) -> None:
         with transaction() as session:
@@ -137,7 +147,7 @@ def test_runs_of_other_olts_are_no_holders(cast: Cast) -> None:
     other.olt_id, other.discovery = olt.id, builders.make_node(olt, now=CREATED).id
     other.run(other.discovery, at(15), took=250)
     cast.run(cast.rx, at(15), start=250)
-    assert "What it waited for is not recorded: no other run held the OLT in that time." in told(
+    assert "What it waited for is not recorded: no recorded run held the OLT in that time." in told(
         explained(cast.rx, at(15))
     )
 
@@ -177,6 +187,46 @@ def test_an_overrun_tells_how_long_the_node_itself_ran(cast: Cast) -> None:
     found = explained(cast.rx, at(5))
     assert found.cause is LossCause.OVERRUN
     assert "It was the run of 10:00:00. rx of OLT-7 ran 5 min 20 s" in told(found)
+
+
+def test_a_holder_whose_node_was_deleted_since_is_still_named(cast: Cast) -> None:
+    holder = cast.run(cast.discovery, TEN, took=460)
+    waiting = cast.run(cast.rx, TEN, start=460)
+    cast.skip(cast.rx, SkipReason.OLT_BUSY, at(5), waiting=waiting, holder=holder)
+    workflows.delete_node(cast.discovery, builders.ACTOR, at(30))
+    found = explained(cast.rx, at(5))
+    assert "discovery of OLT-7 ran 7 min 40 s; how long it usually takes is not recorded." in told(found)
+    assert (LinkKind.HOLDER, holder) in {(link.kind, link.id) for link in found.links}
+
+
+def test_pollers_of_sites_are_not_judged_by_the_samples_of_all(cast: Cast) -> None:
+    with transaction() as session:
+        session.add(PollerStats(timestamp=at(15, 10), total_pollers=2, free_pollers=0))
+    cast.run(cast.rx, at(15), start=61)
+    assert "No poller was free in 1 of 1" in told(explained(cast.rx, at(15)))
+    with transaction() as session:
+        session.add(Pool(name="north", host="h", site="north", pid=1, size=2, started_at=TEN, seen_at=at(15)))
+    assert "looks at the pool" not in told(explained(cast.rx, at(15)))
+
+
+def test_slots_of_a_cron_line_are_those_at_which_it_fired(cast: Cast) -> None:
+    """At 10:50, 11:00, 11:50 …: evenly spaced they would be at 11:20, which is no slot."""
+    hours = {"2026-11-27T10:00:00+00:00": 2}
+    last = at(170)
+    cast.clock(cast.rx, at(180), cron="0,50 * * * *", anchor=at(180))
+    details = {
+        "slots": 5,
+        "first": at(50).isoformat(),
+        "last": last.isoformat(),
+        "hours": hours,
+        "cron": "0,50 * * * *",
+    }
+    with transaction() as session:
+        decisions.record(session, EventType.SLOT_SKIPPED, "skipped", last, olt_id=cast.olt_id, node_id=cast.rx,
+                         scheduled_for=last, reason=SkipReason.SCHEDULER_DOWN, details=details)  # fmt: skip
+    slots = {minute: explained(cast.rx, at(minute), now=at(200)).slot for minute in (55, 60, 105, 110, 119, 165, 171)}
+    expected = {55: 50, 60: 60, 105: 60, 110: 110, 119: 110, 165: 120, 171: 170}
+    assert slots == {minute: at(slot) for minute, slot in expected.items()}
 
 
 def test_what_waits_now_names_who_holds_the_olt(cast: Cast) -> None:
@@ -223,6 +273,33 @@ def test_the_time_between_off_and_on_had_no_slots(cast: Cast, off: EventType, on
     ran, none = Verdict.SUCCEEDED, Verdict.NO_SLOT
     assert verdicts == [ran, ran, none, none, none, ran]
     assert explained(cast.rx, at(12)).cause is LossCause.DISABLED
+
+
+def test_a_node_that_a_person_switched_off_had_no_slots_from_then_on(cast: Cast) -> None:
+    loop.run(TEN)
+    cast.run(cast.rx, at(5))
+    workflows.set_node_enabled(cast.rx, False, builders.ACTOR, at(7))
+    loop.run(at(7, 5))
+    found = explained(cast.rx, at(12))
+    assert (found.verdict, found.cause) == (Verdict.NO_SLOT, LossCause.DISABLED)
+    assert "rx on OLT-7 had no slot at 10:12:00: it was switched off at 10:07:05." in told(found)
+    workflows.set_node_enabled(cast.serial, False, builders.ACTOR, at(20))
+    loop.run(at(20, 5))
+    workflows.set_node_enabled(cast.rx, True, builders.ACTOR, at(21))
+    loop.run(at(21, 5))
+    cast.run(cast.rx, at(26))
+    assert explained(cast.rx, at(26)).verdict is Verdict.SUCCEEDED
+    assert "serial on OLT-7 had no slot at 10:26:00: it was switched off" in told(explained(cast.serial, at(26)))
+
+
+def test_an_olt_that_is_on_again_does_not_hide_that_the_node_is_still_off(cast: Cast) -> None:
+    cast.run(cast.rx, TEN)
+    cast.clock(cast.rx, None)
+    cast.event(EventType.TASK_REMOVED, at(2), cast.rx)
+    cast.event(EventType.OLT_DISABLED, at(4))
+    cast.event(EventType.OLT_ENABLED, at(6))
+    found = explained(cast.rx, at(10))
+    assert (found.verdict, "it was switched off at 10:02:00" in told(found)) == (Verdict.NO_SLOT, True)
 
 
 def test_what_was_switched_on_another_node_says_nothing_of_this_one(cast: Cast) -> None:

@@ -107,7 +107,7 @@ def test_of_many_holders_the_longest_are_named_in_their_order_and_the_others_sum
     found = explain(facts(run=ended(start=400), holds=tuple(holds)))
     text = told(found)
     assert [name for name in ("n0", "n1", "n2", "n3", "n4", "n5") if f"{name} of OLT-7" in text] == ["n3", "n4", "n5"]
-    assert "Further runs on the OLT meanwhile: 3, for 33 s together." in text
+    assert "Further runs on the OLT meanwhile: 3, for 33 s of that time." in text
     assert [number for kind, number in kinds(found) if kind is LinkKind.HOLDER] == [45, 44, 43]
 
 
@@ -119,7 +119,7 @@ def test_a_late_run_that_waited_for_a_poller_says_so() -> None:
 @pytest.mark.parametrize(("pool", "more"), [(PoolFacts(), "."), (PoolFacts(6, 0), ", and pollers were free.")])
 def test_a_delay_without_a_recorded_cause_is_not_guessed(pool: PoolFacts, more: str) -> None:
     text = told(explain(facts(run=ended(start=60), pool=pool)))
-    assert f"What it waited for is not recorded: no other run held the OLT in that time{more}" in text
+    assert f"What it waited for is not recorded: no recorded run held the OLT in that time{more}" in text
 
 
 def test_two_seconds_are_no_delay() -> None:
@@ -236,16 +236,35 @@ def test_a_busy_olt_whose_holder_is_gone_is_not_given_another() -> None:
 
 def test_an_overrun_tells_how_long_the_node_ran_against_its_usual() -> None:
     own = ended(slot=later(-300), start=-300, took=320, id=29)
-    found = explain(facts(skip=skipped(SkipReason.OVERRUN, own=own), holds=(held(-300, 20, 30_000, "rx", 29),)))
-    assert "It was the run of 10:00:00. rx of OLT-7 ran 5 min 20 s, usually 30 s." in told(found)
+    found = explain(facts(skip=skipped(SkipReason.OVERRUN, own=own), own_hold=held(-300, 20, 30_000, "rx", 29)))
+    assert told(found).endswith("It was the run of 10:00:00. rx of OLT-7 ran 5 min 20 s, usually 30 s.")
+    assert kinds(found) == [(LinkKind.EXECUTION, 29), (LinkKind.LOG, 7)]
     without = explain(facts(skip=skipped(SkipReason.OVERRUN, own=own)))
     assert "How long it ran is no longer recorded." in told(without)
 
 
-def test_a_full_pool_tells_its_samples_else_what_the_tick_saw_else_nothing() -> None:
+def test_a_run_that_began_late_and_was_still_going_on_tells_what_it_had_waited_for() -> None:
+    own = ended(slot=later(-300), start=-10, took=20, id=29)
+    holds = (held(-300, -10),)
+    found = explain(
+        facts(skip=skipped(SkipReason.OVERRUN, own=own), own_hold=held(-10, 10, None, "rx", 29), holds=holds)
+    )
+    assert "It had started at 10:04:50, 4 min 50 s late. discovery of OLT-7 ran 4 min 50 s" in told(found)
+    assert kinds(found)[:2] == [(LinkKind.EXECUTION, 29), (LinkKind.HOLDER, 40)]
+
+
+def test_of_a_holder_only_the_time_that_was_waited_for_it_is_summed() -> None:
+    holds = [held(n * 60, n * 60 + 30, name=f"n{n}", number=40 + n) for n in range(4)]
+    endless = held(-5000, 5, name="long", number=50)
+    found = explain(facts(run=ended(start=300), holds=(endless, *holds)))
+    assert "Further runs on the OLT meanwhile: 2, for 1 min of that time." in told(found)
+
+
+def test_a_full_pool_tells_what_the_tick_saw_and_its_samples_where_there_are_any() -> None:
     full = skipped(SkipReason.POOL_FULL, own=EARLIER, free_pollers=0)
     assert "in 30 of 30 looks" in told(explain(facts(skip=full, pool=PoolFacts(30, 30))))
-    assert "Pollers that were free when the slot came: 0." in told(explain(facts(skip=full)))
+    assert "in 0 of" not in told(explain(facts(skip=full, pool=PoolFacts(30, 0))))
+    assert "Pollers that were free for this OLT when the slot came: 0." in told(explain(facts(skip=full)))
     assert told(explain(facts(skip=replace(full, free_pollers=None)))).endswith("It was the run of 10:00:00.")
 
 
@@ -330,6 +349,15 @@ def test_while_it_was_off_there_was_no_slot(event: EventType, text: str) -> None
     assert (found.verdict, found.slot, found.cause) == (Verdict.NO_SLOT, None, LossCause.DISABLED)
     assert told(found) == f"{text} Its last slot before that was at 09:50:00."
     assert kinds(found) == [(LinkKind.EXECUTION, 30), (LinkKind.LOG, 7)]
+
+
+def test_a_chained_node_that_is_off_has_no_slot_though_its_master_runs() -> None:
+    node = replace(NODE, chained="serial")
+    off = Switch(EventType.TASK_REMOVED, later(-600), "serial")
+    found = explain(facts(node=node, run=ended(), switch=off))
+    assert (found.verdict, found.cause) == (Verdict.NO_SLOT, LossCause.DISABLED)
+    assert told(found) == "serial on OLT-7 had no slot at 10:05:00: it was switched off at 09:55:00."
+    assert explain(facts(node=node, run=ended(), switch=replace(off, name="rx"))).verdict is Verdict.SUCCEEDED
 
 
 def test_a_run_after_it_was_on_again_does_not_explain_the_time_when_it_was_off() -> None:

@@ -1,5 +1,6 @@
 """Every text that a person sees exists in Spanish, and says the same with the same blanks."""
 
+import ast
 import re
 from pathlib import Path
 
@@ -36,6 +37,20 @@ def used() -> dict[Key, str]:
 
 def translated(message: Message) -> list[str]:
     return [message.string] if isinstance(message.string, str) else list(message.string)
+
+
+def test_no_text_stands_inside_an_f_string_where_the_extractor_does_not_see_it() -> None:
+    names = {"_", "_l", "N_", "gettext", "ngettext", "pgettext", "lazy_gettext"}
+    hidden = [
+        f"{path.relative_to(ROOT)}:{call.lineno}"
+        for room in ("portal", "scheduler", "jobs")
+        for path in (ROOT / room).rglob("*.py")
+        for text in ast.walk(ast.parse(path.read_text()))
+        if isinstance(text, ast.JoinedStr)
+        for call in ast.walk(text)
+        if isinstance(call, ast.Call) and isinstance(call.func, ast.Name) and call.func.id in names
+    ]
+    assert hidden == []
 
 
 def test_every_text_in_the_sources_has_a_spanish_translation(spanish: Catalog, used: dict[Key, str]) -> None:

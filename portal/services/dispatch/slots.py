@@ -222,7 +222,8 @@ def _leave_out(plan: Plan, left: list[NewExecution]) -> Plan:
 
 def _log_row(skipped: SkippedSlots, now: datetime) -> dict[str, Any]:
     """What services.decisions would write, for one statement that writes all of them."""
-    hours = quota.hours_as_json(skipped.hours)
+    # The firings of a cron line need not be evenly spaced: who asks for one of them needs the line as it was.
+    uneven = {"hours": quota.hours_as_json(skipped.hours), "cron": skipped.master.cron} if skipped.hours else {}
     master, count = skipped.master, "" if skipped.count == 1 else f"{skipped.count} slots "
     return {
         "event_type": EventType.SLOT_SKIPPED, "level": "WARNING", "timestamp": now, "reason": skipped.reason,
@@ -230,7 +231,7 @@ def _log_row(skipped: SkippedSlots, now: datetime) -> dict[str, Any]:
         "olt_id": master.olt_id, "node_id": master.node_id, "execution_id": master.active_id,
         "scheduled_for": skipped.last,
         "details": {"slots": skipped.count, "first": skipped.first.isoformat(), "last": skipped.last.isoformat(),
-                    "task_type": master.task_type, **skipped.facts, **({"hours": hours} if hours else {})},
+                    "task_type": master.task_type, **skipped.facts, **uneven},
     }  # fmt: skip
 
 

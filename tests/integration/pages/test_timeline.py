@@ -56,6 +56,12 @@ class Cast:
                                              finished_at=end, status=AttemptStatus(status.value)))  # fmt: skip
             return row.id
 
+    def skip_of_cron_line(self, line: str, first: datetime, last: datetime, count: int) -> None:
+        details = {"slots": count, "first": first.isoformat(), "last": last.isoformat(), "hours": {}, "cron": line}
+        with transaction() as session:
+            decisions.record(session, EventType.SLOT_SKIPPED, "skipped", last, olt_id=1, node_id=self.rx,
+                             reason=SkipReason.SCHEDULER_DOWN, scheduled_for=last, details=details)  # fmt: skip
+
     def skip(self, first: datetime, count: int = 1, reason: SkipReason = SkipReason.OLT_PAUSED, step: int = 10) -> None:
         last = first + timedelta(minutes=step) * (count - 1)
         details = {"slots": count, "first": first.isoformat(), "last": last.isoformat()}
@@ -161,6 +167,37 @@ def test_a_skip_that_reaches_beyond_the_hour_is_drawn_inside_it(cast: Cast) -> N
     assert [gap.x for gap in marks(cast.row(at(60)), "gap")][:3] == [0, 200, 400]
 
 
+def test_the_gaps_of_a_cron_line_stand_where_it_fired(cast: Cast) -> None:
+    """At 9:00 and 9:50: evenly spaced there would be one at 9:16, which is no slot."""
+    with transaction() as session:
+        node = session.get_one(WorkflowNode, cast.rx)
+        node.interval_seconds, node.cron = None, "0,50 * * * *"
+    cast.skip_of_cron_line("0,50 * * * *", at(-10), at(60), 4)
+    assert [gap.x for gap in marks(cast.row(), "gap")] == [0, 1000]
+
+
+def test_where_slots_follow_the_end_of_a_run_a_forecast_that_did_not_come_is_no_gap(
+    cast: Cast, app: Flask, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(app.config, "NEXTCHECK_MODE", "from_end")
+    cast.run(at(0))
+    row = cast.row()
+    assert [mark for mark in row.marks if mark.kind == "gap tl-unknown"] == []
+
+
+def test_of_a_dense_row_only_slots_of_its_hour_are_gaps(cast: Cast) -> None:
+    with transaction() as session:
+        node = session.get_one(WorkflowNode, cast.rx)
+        node.interval_seconds = 30
+    gone: dict[str, Any] = {"start": None, "status": ExecutionStatus.INTERRUPTED}
+    cast.run(at(-15), **gone, skip_reason=SkipReason.OLT_DISABLED)
+    cast.run(at(20), **gone, skip_reason=SkipReason.CANCELLED, trigger=Trigger.MANUAL)
+    row = cast.row()
+    assert row.dense
+    assert marks(row, "gap") == []
+    assert marks(row, "gap tl-unknown")  # and those of which nothing is recorded are told here too
+
+
 def test_a_planned_slot_of_which_nothing_is_recorded_is_a_gap_too(cast: Cast) -> None:
     cast.run(at(0))
     unknown = [mark for mark in cast.row().marks if mark.kind == "gap tl-unknown"]
@@ -205,9 +242,11 @@ def test_many_slots_become_few_shapes_and_their_gaps_groups(cast: Cast) -> None:
                              reason=SkipReason.OLT_UNREACHABLE, details=details)  # fmt: skip
     row = cast.row()
     assert (row.dense, [kind for kind, _d in row.paths]) == (True, ["ticks", "bar tl-done"])
-    (gap,) = row.marks
+    gap, unknown = row.marks
     assert (gap.x, gap.width) == (400, 190)
     assert gap.title.startswith("20 slots from")
+    assert (unknown.kind, unknown.x, unknown.width) == ("gap tl-unknown", 600, 590)
+    assert unknown.title.startswith("60 slots from 27 Nov 04:30:00 to 27 Nov 04:59:30: nothing is recorded of them")
 
 
 # -- the page
