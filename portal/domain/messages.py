@@ -4,6 +4,9 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 
+SAID = "said"  # under which the details of a decision keep its Message, packed
+
+
 class Message(str):
     """English text that remembers msgid and parameters: `gettext(m.msgid, **m.params)` says it in another language."""
 

@@ -11,6 +11,7 @@ from typing import Any
 
 from sqlalchemy import ColumnElement, Select, func, select, union_all
 
+from portal.domain.messages import SAID, unpacked
 from portal.domain.statuses import EventType, SkipReason
 from portal.extensions import db
 from portal.models import CoordinatorLog, Olt, WorkflowNode
@@ -60,7 +61,7 @@ class Filter:
 
 @dataclass(frozen=True)
 class Row:
-    """One decision."""
+    """One decision. `message`: a Message where it can be said in other languages; `details` without its packed form."""
 
     id: int
     timestamp: datetime
@@ -87,13 +88,22 @@ _COLUMNS = (
 
 def page(wanted: Filter, cursor: str = "", size: int = keyset.PAGE_SIZE) -> keyset.Page[Row]:
     """One page, newest first; `wanted` must be bounded. Two SQL statements at most."""
-    return keyset.fetch(_filtered(wanted), wanted.order, cursor, size).map(lambda row: Row(*row))
+    return keyset.fetch(_filtered(wanted), wanted.order, cursor, size).map(_row)
 
 
 def after(last_id: int, wanted: Filter, limit: int = MOST_AFTER) -> list[Row]:
     """The rows with a greater id, oldest first. One SQL statement."""
     query = _select(wanted).where(CoordinatorLog.id > last_id, *_times(wanted), *_sides(wanted, None))
-    return [Row(*row) for row in db.session.execute(query.order_by(CoordinatorLog.id).limit(limit))]
+    return [_row(row) for row in db.session.execute(query.order_by(CoordinatorLog.id).limit(limit))]
+
+
+def _row(columns: Any) -> Row:
+    row = Row(*columns)
+    said = row.details.get(SAID)
+    if not isinstance(said, dict):
+        return row
+    rest = {name: value for name, value in row.details.items() if name != SAID}
+    return replace(row, message=unpacked(said, row.message), details=rest)
 
 
 def newest_id() -> int:

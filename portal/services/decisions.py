@@ -6,6 +6,7 @@ from typing import Any
 
 from sqlalchemy.orm import Session
 
+from portal.domain.messages import SAID, packed
 from portal.domain.statuses import EventType, SkipReason
 from portal.models import CoordinatorLog, Execution
 
@@ -26,11 +27,12 @@ def record(
     level: str = "INFO",
     details: Mapping[str, Any] | None = None,
 ) -> None:
-    """Add one decision to the caller's transaction."""
+    """Add one decision to the caller's transaction. A Message can be read in each language of the portal."""
+    said = packed(message)
     session.add(
         CoordinatorLog(
             event_type=event,
-            message=message,
+            message=str(message),
             timestamp=now,
             olt_id=olt_id,
             node_id=node_id,
@@ -38,7 +40,7 @@ def record(
             scheduled_for=scheduled_for,
             reason=reason,
             level=level,
-            details=dict(details or {}),
+            details={**(details or {}), **({SAID: said} if said else {})},
         )  # fmt: skip
     )
 

@@ -9,6 +9,8 @@ from flask_babel import lazy_gettext as _l
 from flask_babel import lazy_pgettext as pgettext  # under the name that pybabel looks for
 
 from portal.domain.feasibility import Verdict as FitVerdict
+from portal.domain.messages import Message
+from portal.domain.saying import say
 from portal.domain.statuses import (
     AlertKind,
     AttemptStatus,
@@ -29,6 +31,7 @@ from portal.domain.statuses import (
     Trigger,
 )
 from portal.domain.table_sizes import SizeOutcome
+from portal.queries import decision_log
 
 
 class Face(NamedTuple):
@@ -277,8 +280,21 @@ def level_face(level: str) -> Face:
 
 
 def told(text: str) -> str:
-    """What a job stored as the reason of a failure, in the reader's language where it is one of our sentences."""
+    """What a job or a decision stored as its reason, in the reader's language where it is one of our sentences."""
+    if isinstance(text, Message):
+        return say(text, gettext, str)
     return gettext(text) if text else ""  # of "" gettext would give the catalogue's header
+
+
+def decided(row: decision_log.Row) -> str:
+    """A decision as a sentence. Of skipped slots there are very many: their words are not stored, but made here."""
+    if row.event is not EventType.SLOT_SKIPPED or row.reason is None:
+        return told(row.message)
+    count = row.details.get("slots", 1)
+    told_of = {"node": row.node_name or gettext("a node"), "why": skip_words(row.reason)}
+    if not isinstance(count, int) or count < 2:
+        return gettext("%(node)s: its slot was skipped. %(why)s", **told_of)
+    return gettext("%(node)s: %(count)s slots were skipped. %(why)s", count=count, **told_of)
 
 
 def outcome_words(outcome: SizeOutcome) -> LazyString:
@@ -293,5 +309,6 @@ FILTERS = {
     "level_face": level_face,
     "outcome_words": outcome_words,
     "told": told,
+    "decided": decided,
     "task_words": task_words,
 }

@@ -62,7 +62,8 @@ def test_next_leads_through_all_of_them(api: Client, query: str) -> None:
     assert len(ids) == len(set(ids)) == (6 if query == "?limit=2" else 5)
 
 
-@pytest.mark.parametrize("query", ["?level=loud", "?type=x", "?cursor=x", "?text=%07", "?since=10:05", "?other=1"])
+@pytest.mark.parametrize("query", ["?level=loud", "?type=x", "?cursor=x", "?text=%07", "?since=10:05", "?other=1",
+                                   "?until=0001-01-01T00:00:00Z"])  # fmt: skip
 def test_what_is_wrong_is_named(api: Client, query: str) -> None:
     answer = api.get(f"/logs/{query}")
     assert (answer.status_code, list(error_of(answer)["fields"])) == (400, [query[1:].partition("=")[0]])
@@ -85,7 +86,8 @@ def test_without_a_time_the_slot_before_now_is_explained(api: Client) -> None:
     assert api.get("/explain/?node=1").get_json()["verdict"] == "skipped"
 
 
-@pytest.mark.parametrize(("query", "status"), [("", 400), ("?node=99", 404), ("?node=x", 400), ("?node=1&at=x", 400)])
+@pytest.mark.parametrize(("query", "status"), [("", 400), ("?node=99", 404), ("?node=x", 400), ("?node=1&at=x", 400),
+                                              ("?node=1&at=9999-12-31T23:59:59Z", 400)])  # fmt: skip
 def test_what_cannot_be_explained_is_refused(api: Client, query: str, status: int) -> None:
     assert api.get(f"/explain/{query}").status_code == status
     error_of(api.get(f"/explain/{query}"))

@@ -7,7 +7,9 @@ from typing import Any
 
 import pytest
 from flask import Flask
+from sqlalchemy import select
 
+from portal import cron
 from portal.domain.explain_facts import Explanation, LinkKind, Verdict
 from portal.domain.saying import paragraph
 from portal.domain.statuses import (
@@ -334,6 +336,32 @@ def test_a_cron_line_has_slots_in_the_portals_zone(cast: Cast) -> None:
     assert explained(cast.rx, at(35)).slot == at(30)
 
 
+def test_in_the_night_that_summer_time_ends_a_cron_line_has_the_slots_at_which_it_fires(
+    app: Flask, cast: Cast, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """23:30 comes at 2:30 UTC, and the hour from 23:00 comes again at 3:00."""
+    monkeypatch.setitem(app.config, "TIMEZONE", "America/Santiago")
+    night = datetime(2026, 4, 5, tzinfo=UTC)
+    half_past_two = night + timedelta(hours=2, minutes=30)
+    for minute in range(0, 90, 7):
+        asked = half_past_two + timedelta(minutes=minute)
+        assert cron.latest_firing("30 23 * * *", asked) == half_past_two
+        following = next(iter(cron.cron_times("30 23 * * *", asked, cron.portal_zone())))
+        assert following == night + timedelta(days=1, hours=3, minutes=30)
+
+
+def test_of_a_chained_node_the_last_try_counts_and_not_the_last_that_wrote_of_it(cast: Cast) -> None:
+    execution_id = cast.run(cast.rx, TEN)
+    with transaction() as session:
+        first = session.scalars(select(ExecutionAttempt).where(ExecutionAttempt.execution_id == execution_id)).one()
+        session.add(ExecutionStep(attempt_id=first.id, position=1, node_id=cast.serial, node_key="serial",
+                                  status=StepStatus.SUCCESS))  # fmt: skip
+        lost = AttemptStatus.INTERRUPTED
+        session.add(ExecutionAttempt(execution_id=execution_id, number=2, worker="w", token=2, status=lost,
+                                     started_at=at(2), finished_at=at(3)))  # fmt: skip
+    assert "Of serial itself nothing is recorded in that run." in told(explained(cast.serial, TEN))
+
+
 def test_a_chained_node_is_explained_by_its_step_in_the_run_of_its_master(cast: Cast) -> None:
     run = cast.run(cast.rx, TEN, status=ExecutionStatus.FAILED, error_kind=ErrorKind.TIMEOUT)
     with transaction() as session:
@@ -381,6 +409,11 @@ def test_the_log_command_prints_what_its_filters_leave_newest_last(app: Flask, c
     assert "no decision matches" in run(args=["log", "--level", "error"]).output
     assert run(args=["log", "--olt", "nobody"]).exit_code == 1
     assert run(args=["log", "--since", "yesterday"]).exit_code == 2
+    assert run(args=["log", "--since", "999999d"]).exit_code == 0
+    assert run(args=["log", "--since", "9:05:30"]).exit_code == 0
+    assert run(args=["log", "--since", "9999-12-31T23:59"]).exit_code == 2
+    assert "searched back to" in run(args=["log", "--text", "x"]).stderr
+    assert "searched back to" not in run(args=["log", "--text", "x", "--olt", "OLT-7"]).stderr
 
 
 def test_the_log_command_goes_on_with_what_is_new(app: Flask, cast: Cast, monkeypatch: pytest.MonkeyPatch) -> None:

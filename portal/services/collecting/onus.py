@@ -145,8 +145,8 @@ def _hold(
         session.execute(update(Onu).where(Onu.id.in_(part)).values(misses=Onu.misses + 1))
     decisions.record(
         session, EventType.SUSPECT_TABLE,
-        f"{node.name if node else '?'}: the table lost {len(missing)} of {present} ONUs; held until a second walk "
-        "agrees",
+        N_("%(node)s: the table lost %(missing)d of %(present)d ONUs; held until a second walk agrees",
+           node=node.name if node else "?", missing=len(missing), present=present),
         source.at, olt_id=source.olt_id, node_id=source.node_id, execution_id=source.execution_id, level="WARNING",
         details={"missing": len(missing), "present": present},
     )  # fmt: skip

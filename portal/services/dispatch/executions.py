@@ -2,7 +2,7 @@
 
 import logging
 from collections.abc import Callable, Sequence
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from typing import Any
 
 from sqlalchemy import insert, select, update
@@ -10,7 +10,9 @@ from sqlalchemy.exc import IntegrityError
 from sqlalchemy.orm import Session, aliased, joinedload
 
 from portal import queueing
+from portal.domain import schedule
 from portal.domain.composite import CompositeResult, CompositeWork, StepResult
+from portal.domain.messages import N_
 from portal.domain.statuses import (
     AttemptStatus,
     ErrorKind,
@@ -113,7 +115,7 @@ def _composed(execution_id: int, token: int, now: datetime) -> CompositeWork | N
         session.rollback()
         return composed
     with transaction() as session:
-        why = "its node or OLT was disabled or deleted meanwhile"
+        why = N_("its node or OLT was disabled or deleted meanwhile")
         waiting.end(session, Execution.id == execution_id, now, why, SkipReason.NODE_DISABLED)
     return None
 
@@ -212,16 +214,12 @@ def _settle(session: Session, execution: Execution, result: CompositeResult, now
     execution.failures += 1
     kind = failure.error_kind if failure else ErrorKind.DEVICE
     message = failure.error_message if failure else ""
-    node = execution.node
-    delay = timedelta(seconds=node.retry_delay) if node else timedelta()
-    next_slot = execution.overdue_at
-    if (
-        node is not None
-        and execution.trigger is Trigger.SCHEDULE
-        and execution.failures <= node.max_retries
-        and (next_slot is None or now + delay < next_slot)
-    ):
-        life.again(execution, now, delay)
+    node, retry = execution.node, None
+    if node is not None and execution.trigger is Trigger.SCHEDULE:
+        failures, next_slot = execution.failures, execution.overdue_at
+        retry = schedule.next_try(now, node.retry_delay, failures, node.max_retries, next_slot)
+    if retry is not None:
+        life.again(execution, now, retry - now)
         execution.error_kind, execution.error_message = kind, message[:500]
     else:
         life.end(session, execution, ExecutionStatus.FAILED, now, kind, message)
@@ -297,9 +295,10 @@ def give_up_lease(execution_id: int, token: int, message: str, now: datetime, *,
         if execution.cancelled_by:
             life.cancel(session, execution, now)
         else:
-            life.end(session, execution, ExecutionStatus.INTERRUPTED, now, ErrorKind.ABORTED, "its OLT was disabled",
+            why = N_("its OLT was disabled")
+            life.end(session, execution, ExecutionStatus.INTERRUPTED, now, ErrorKind.ABORTED, why,
                      SkipReason.OLT_DISABLED)  # fmt: skip
-            decisions.about(session, execution, EventType.EXECUTION_ABORTED, "its OLT was disabled", now)
+            decisions.about(session, execution, EventType.EXECUTION_ABORTED, why, now)
         return []
 
 

@@ -7,6 +7,7 @@ from sqlalchemy import update
 from sqlalchemy.orm import Session, joinedload
 
 from portal.domain import schedule
+from portal.domain.messages import N_
 from portal.domain.statuses import (
     TERMINAL,
     AttemptStatus,
@@ -149,7 +150,7 @@ def _wind(node: WorkflowNode, execution: Execution, now: datetime) -> None:
     if not from_end or execution.trigger is not Trigger.SCHEDULE or node.next_run_at is not None:
         return
     if node.interval_seconds and clock.runs(node):  # what was disabled meanwhile has no clock
-        node.next_run_at = schedule.after_enabling(now, node.interval_seconds)
+        node.next_run_at = schedule.after_end(now, node.interval_seconds)
 
 
 def again(execution: Execution, now: datetime, delay: timedelta) -> None:
@@ -173,7 +174,8 @@ def lose(session: Session, execution: Execution, now: datetime, kind: ErrorKind,
     elif execution.losses >= MAX_LOSSES:
         end(session, execution, ExecutionStatus.FAILED, now, ErrorKind.POISON,
             f"given up after {execution.losses} lost workers; last: {message}")  # fmt: skip
-        decisions.about(session, execution, EventType.POISONED, execution.error_message, now, level="ERROR")
+        told = N_("given up after %(count)d lost workers; last: %(message)s", count=execution.losses, message=message)
+        decisions.about(session, execution, EventType.POISONED, told, now, level="ERROR")
     else:
         again(execution, now, timedelta())
         execution.error_kind, execution.error_message = kind, message[:500]  # should its next slot come first
@@ -189,6 +191,6 @@ def hand_over(session: Session, execution: Execution, now: datetime, message: st
 
 def cancel(session: Session, execution: Execution, now: datetime) -> None:
     """INTERRUPTED on the wish of `cancelled_by`, logged."""
-    why = f"cancelled by {execution.cancelled_by}"
+    why = N_("cancelled by %(name)s", name=execution.cancelled_by)
     end(session, execution, ExecutionStatus.INTERRUPTED, now, ErrorKind.ABORTED, why, SkipReason.CANCELLED)
     decisions.about(session, execution, EventType.EXECUTION_ABORTED, why, now)

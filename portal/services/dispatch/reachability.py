@@ -19,6 +19,11 @@ from portal.services.alerting import alerts
 from portal.services.dispatch import waiting
 from portal.services.dispatch.work import target_of
 
+_WORDS = {
+    OltState.UNKNOWN: N_("unknown"), OltState.UP: N_("up"), OltState.UNREACHABLE: N_("unreachable"),
+    OltState.PAUSED: N_("paused"),
+}  # fmt: skip
+
 
 def note(session: Session, execution: Execution, now: datetime, *, answered: bool, silent: bool, message: str) -> None:
     """What a try that has just been settled says of its OLT; in the caller's transaction, after the status is written.
@@ -34,7 +39,7 @@ def note(session: Session, execution: Execution, now: datetime, *, answered: boo
     if olt.state is OltState.PAUSED:
         return
     if answered:
-        back_up(session, olt, now, "it answered")
+        back_up(session, olt, now, N_("it answered"))
         return
     olt.consecutive_failures += 1
     limit = current_app.config["AUTO_PAUSE_AFTER"]
@@ -69,7 +74,8 @@ def _is_news(olt: Olt) -> bool:
 def _give_up(session: Session, olt: Olt, now: datetime, message: str) -> None:
     failures = olt.consecutive_failures
     olt.probe_at, olt.probes_sent = reachability.next_probe(now, now), 0
-    change_state(session, olt, OltState.UNREACHABLE, now, f"{failures} silent executions in a row; {message}",
+    cause = N_("%(count)d silent executions in a row; %(message)s", count=failures, message=message)
+    change_state(session, olt, OltState.UNREACHABLE, now, cause,
                  level="ERROR", details={"failures": failures, "probe_at": olt.probe_at.isoformat()})  # fmt: skip
     subject = N_("%(olt)s does not answer", olt=olt.name)
     body = N_(
@@ -79,7 +85,7 @@ def _give_up(session: Session, olt: Olt, now: datetime, message: str) -> None:
     alerts.raise_alert(session, AlertKind.OLT_UNREACHABLE, subject, body, now, severity=Severity.HIGH, olt_id=olt.id)
     session.flush()
     waiting.end_of_olt(
-        session, olt.id, now, "its OLT does not answer", ErrorKind.UNREACHABLE, SkipReason.OLT_UNREACHABLE
+        session, olt.id, now, N_("its OLT does not answer"), ErrorKind.UNREACHABLE, SkipReason.OLT_UNREACHABLE
     )
 
 
@@ -115,8 +121,11 @@ def change_state(
     if before is not state:
         olt.state, olt.state_since = state, now
     decisions.record(
-        session, EventType.OLT_STATE_CHANGED, f"{olt.name}: {before} → {state}: {cause}", now, olt_id=olt.id,
-        level=level, details={"before": before, "after": state, "cause": cause, **(details or {})},
+        session, EventType.OLT_STATE_CHANGED,
+        N_("%(olt)s: %(before)s → %(after)s: %(cause)s", olt=olt.name, before=_WORDS[before], after=_WORDS[state],
+           cause=cause),
+        now, olt_id=olt.id, level=level,
+        details={"before": before, "after": state, "cause": str(cause), **(details or {})},
     )  # fmt: skip
 
 
@@ -160,7 +169,7 @@ def record_probes(answers: Mapping[int, bool], now: datetime) -> int:
             olt.probes_sent += 1
             if answers[olt.id]:
                 back += 1
-                back_up(session, olt, now, "it answered a probe")
+                back_up(session, olt, now, N_("it answered a probe"))
             else:
                 olt.probe_at = reachability.next_probe(olt.state_since or now, now)
     return back
@@ -176,7 +185,7 @@ def end_pauses(now: datetime) -> int:
     with transaction() as session:
         due = [olt for olt in locked(session, ids) if olt.state is OltState.PAUSED and _is_over(olt, now)]
         for olt in due:
-            unpause(session, olt, now, "its pause is over")
+            unpause(session, olt, now, N_("its pause is over"))
         return len(due)
 
 

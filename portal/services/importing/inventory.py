@@ -11,6 +11,7 @@ from sqlalchemy.orm import Session
 
 from portal.domain import intervals, inventory_file
 from portal.domain.document import Problems
+from portal.domain.messages import N_
 from portal.extensions import db, transaction
 from portal.models import Credential, Olt, Workflow, WorkflowTemplate
 from portal.services import audit
@@ -18,13 +19,14 @@ from portal.services.dispatch import clock, executions
 from portal.services.importing import inventory_export, inventory_yaml
 from portal.services.importing.inventory_plan import CredentialPlan, OltPlan, Plan, Planner, TemplatePlan
 from portal.services.importing.inventory_yaml import InventoryInvalid
-from portal.services.network import credentials, olts, templates, workflows
+from portal.services.network import credentials, olts, revisions, templates, workflows
 from portal.services.network.node_rules import log_override
 from portal.services.network.node_trees import WorkflowWriter, write_template
-from portal.services.network.trees import Difference
+from portal.services.network.revisions import Begun, to_rows
+from portal.services.network.trees import Difference, tree_of
 from portal.services.uniqueness import unique_or_invalid
 
-__all__ = ["Change", "InventoryInvalid", "Report", "dump", "load"]
+__all__ = ["Applier", "Change", "InventoryInvalid", "Report", "dump", "load"]
 
 CREATED, UPDATED, UNCHANGED = "created", "updated", "unchanged"
 _PACED = {"interval_seconds", "cron", "oid", "override_reason", "master"}
@@ -111,7 +113,7 @@ def load(
             plan = Planner(session, inventory, problems, now).run()
             if problems.found:
                 raise InventoryInvalid(problems.sorted())
-            disabled = _Applier(session, plan, report, actor, now, first_run_in).run()
+            disabled = Applier(session, plan, report, actor, now, first_run_in).run()
             if dry_run:
                 raise _RehearsalError
     except _RehearsalError:
@@ -139,6 +141,7 @@ class _OltStep:
     settings: dict[str, Any] = field(default_factory=dict)
     workflow: dict[str, list[Any]] = field(default_factory=dict)
     writer: WorkflowWriter | None = None
+    begun: Begun | None = None  # None: the workflow is made by this import, nothing was before it
 
     @property
     def olt(self) -> Olt:
@@ -147,8 +150,8 @@ class _OltStep:
         return self.row
 
 
-class _Applier:
-    """Writes a plan that has no mistakes."""
+class Applier:
+    """Writes a plan that has no mistakes, in the caller's transaction; `report` is told what became of each thing."""
 
     def __init__(
         self, session: Session, plan: Plan, report: Report, actor: str, now: datetime, first_run_in: int | None
@@ -222,6 +225,7 @@ class _Applier:
         if plan.row is None or changes or difference:
             action = "template.update" if plan.row else "template.create"
             self._audit(action, row, {**changes, **difference.as_dict()})
+            row.revision += bool(changes)
         self._tell("templates", plan.name, plan.row, [*_fields(changes if plan.row else {}), *_nodes(difference)])
 
     def _settings(self, step: _OltStep) -> None:
@@ -232,6 +236,7 @@ class _Applier:
         references = olts.References(plan.brand, plan.model, self._credential_row(plan.values["credential"], plan.row))
         if plan.row is None:
             step.row = olts.add(self.session, plan.values, references, self.now)
+            step.row.workflow = None  # known to be none: else the database would be asked for each new OLT
         else:
             step.row = plan.row
             step.settings = olts.change(self.session, plan.row, plan.values, references, self.actor, self.now)
@@ -248,11 +253,15 @@ class _Applier:
         plan, row = step.plan, step.olt
         if plan.row is None:
             self._audit("olt.create", row, olts.shown(row))
+        if plan.untouched:
+            return
         needed = plan.tree or plan.template or plan.named_nodes or plan.workflow_enabled is not None
         if row.workflow is None and not needed:
             return
         if row.workflow is None:
             row.workflow = Workflow(enabled=True, nodes=[])
+        else:
+            step.begun = Begun(row.workflow, to_rows(tree_of(row.workflow.nodes)))
         step.workflow = self._switch(plan, row.workflow)
         step.writer = WorkflowWriter(self.session, row.workflow, self.now, self.first_run)
 
@@ -266,12 +275,16 @@ class _Applier:
         if enabled is not None and enabled is not workflow.enabled:
             changes["workflow enabled"] = [workflow.enabled, enabled]
             workflow.enabled = enabled
-            workflows.switch_clocks(self.session, workflow, enabled, self.now, "the workflow of its OLT was disabled")
+            workflows.switch_clocks(
+                self.session, workflow, enabled, self.now, N_("the workflow of its OLT was disabled")
+            )
         return changes
 
     def _finish(self, step: _OltStep) -> None:
         difference = step.writer.finish() if step.writer else Difference()
         self._log_overrides(step, difference)
+        if step.begun is not None and (difference or "template" in step.workflow):
+            revisions.finish(self.session, step.begun, "workflow.import", "", self.actor, self.now)
         if step.workflow or difference:
             self._audit("workflow.import", step.olt, {**step.workflow, **difference.as_dict()})
         details = [*_fields(step.settings), *_fields(step.workflow), *_nodes(difference)]

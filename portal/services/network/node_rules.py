@@ -40,11 +40,14 @@ class Override:
     reason: str
 
     @property
-    def message(self) -> str:
+    def message(self) -> Message:
         """For the decision log."""
-        why = f": {self.reason}" if self.reason else " (dotted OID, no reason given)"
-        pace, limit = intervals.show(self.seconds), intervals.show(self.limit)
-        return f"{self.key} ({self.oid}) runs every {pace} though {limit} is safe{why}"
+        told = {"key": self.key, "oid": self.oid, "pace": intervals.show(self.seconds),
+                "limit": intervals.show(self.limit)}  # fmt: skip
+        if self.reason:
+            return N_("%(key)s (%(oid)s) runs every %(pace)s though %(limit)s is safe: %(reason)s", **told,
+                      reason=self.reason)  # fmt: skip
+        return N_("%(key)s (%(oid)s) runs every %(pace)s though %(limit)s is safe; no reason given", **told)
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,9 @@ from typing import Any
 import pytest
 from flask import Flask
 
+from portal.domain.messages import N_
 from portal.domain.statuses import EventType, SkipReason
+from portal.queries import decision_log
 from portal.services import decisions
 from portal.web import words
 from tests.support import builders, seed
@@ -51,6 +53,22 @@ def test_the_newest_decision_comes_first_with_its_words_and_its_json(built: Flas
     assert '"why": "<script>"' in text
     assert "<b>é" not in page.text
     assert first.select("details pre")
+
+
+def test_a_decision_is_told_in_the_language_of_the_reader_and_stored_in_english(built: Flask) -> None:
+    told = N_("given up after %(count)d lost workers; last: %(message)s", count=3, message=N_("its OLT was disabled"))
+    decide(built, 0, told, EventType.POISONED, olt_id=1, details={"losses": 3})
+    text = text_of(english(built).get("/log/"))
+    assert "given up after 3 lost workers; last: its OLT was disabled" in text
+    assert '"msgid"' not in text
+    with built.test_request_context(headers={"Accept-Language": "es"}):
+        built.preprocess_request()
+        row = decision_log.page(decision_log.Filter(event=EventType.POISONED)).rows[0]
+        assert (row.message, row.details) == (str(told), {"losses": 3})
+        assert words.decided(row) == "abandonada tras 3 pollers perdidos; el último: su OLT se deshabilitó"
+        skip = decision_log.page(decision_log.Filter(event=EventType.SLOT_SKIPPED)).rows[0]
+        assert words.decided(skip).startswith("ONUs: ")
+        assert "skipped" not in words.decided(skip)
 
 
 def test_a_skip_is_told_by_its_reason_and_can_be_explained(built: Flask) -> None:
@@ -184,9 +202,17 @@ def test_there_is_no_explanation_of_a_node_that_is_not_there(built: Flask, query
     assert english(built).get(f"/explain/{query}").status_code == 404
 
 
-@pytest.mark.parametrize("at", ["", "now", "2026-99-99T00:00", "0001-01-01T00:00:00", "9999-12-31T23:59:59-12:00"])
+@pytest.mark.parametrize("at", ["", "now", "2026-99-99T00:00", "0001-01-01T00:00:00", "9999-12-31T23:59:59-12:00",
+                                "9999-12-31T23:59:59Z", "0001-01-01T00:00:00Z"])  # fmt: skip
 def test_a_time_that_means_nothing_is_now(built: Flask, at: str) -> None:
     assert english(built).get(f"/explain/?node=1&at={at}").status_code == 200
+
+
+@pytest.mark.parametrize("name", ["since", "until"])
+@pytest.mark.parametrize("at", ["0001-01-01T00:00:00Z", "9999-12-31T23:59:59Z"])
+def test_a_filter_far_outside_of_the_calendar_is_left_out(built: Flask, name: str, at: str) -> None:
+    assert len(rows(english(built), f"?{name}={at}")) == len(rows(english(built)))
+    assert english(built).get(f"/log/?q=x&{name}={at}").status_code == 200
 
 
 def test_without_a_node_the_decision_log_is_shown(built: Flask) -> None:
