@@ -8,7 +8,7 @@ from playwright.sync_api import Page, expect
 from sqlalchemy import delete, update
 
 from portal.domain.statuses import ExecutionStatus, Trigger
-from portal.models import Execution, Olt, User
+from portal.models import Execution, Olt, Poller, User
 from tests.e2e.conftest import Portal, Visit
 
 pytestmark = pytest.mark.e2e
@@ -93,6 +93,55 @@ def test_an_unchanged_fragment_changes_nothing_in_the_page(portal: Portal, visit
     with page.expect_response(lambda answer: "/queue/" in answer.url and answer.status == 204):
         pass
     expect(page.locator("#queue_live h1")).to_have_attribute("data-mine", "yes")
+
+
+def test_what_is_half_typed_in_a_live_part_stays_and_so_does_the_place_in_it(portal: Portal, visit: Visit) -> None:
+    page = visit("/pollers/")
+    size = page.locator("#pollers_live input[name=size]").first
+    size.click()
+    size.press("End")
+    size.press("0")
+    typed = size.input_value()
+    with page.expect_response(lambda answer: "/pollers/" in answer.url and answer.status == 200):
+        with portal.writing() as session:
+            session.execute(update(Poller).where(Poller.poller_id == 1).values(tasks_completed=4321))
+    expect(page.locator("#pollers_live")).to_contain_text("4 321")
+    assert (size.input_value(), page.evaluate("document.activeElement.name")) == (typed, "size")
+
+
+def test_a_form_in_a_part_that_was_refreshed_still_belongs_to_its_reader(portal: Portal, visit: Visit) -> None:
+    """Fragments are made for many and hold no token: the page puts in its own."""
+    page = visit("/pollers/")
+    with page.expect_response(lambda answer: "/pollers/" in answer.url and answer.status == 200):
+        with portal.writing() as session:
+            session.execute(update(Poller).where(Poller.poller_id == 1).values(tasks_completed=1234))
+    expect(page.locator("#pollers_live")).to_contain_text("1 234")
+    tokens = page.locator("#pollers_live [name=csrf_token]").evaluate_all("all => all.map(one => one.value)")
+    assert set(tokens) == {page.locator("meta[name=csrf-token]").get_attribute("content")}
+
+
+def test_an_answer_older_than_what_was_sent_is_not_shown(visit: Visit) -> None:
+    page = visit("/queue/")
+    shown = page.evaluate(
+        """() => {
+            const target = document.querySelector('#queue_live');
+            const swap = (verb, xhr) => {
+                const detail = {elt: target, target: target, xhr: xhr, serverResponse: '', shouldSwap: true,
+                                requestConfig: {verb: verb}};
+                target.dispatchEvent(new CustomEvent('htmx:beforeSwap', {bubbles: true, detail: detail}));
+                return detail.shouldSwap;
+            };
+            const begin = (verb) => {
+                const xhr = {getResponseHeader: () => null};
+                const detail = {elt: target, target: target, xhr: xhr, requestConfig: {verb: verb}};
+                target.dispatchEvent(new CustomEvent('htmx:beforeRequest', {bubbles: true, detail: detail}));
+                return xhr;
+            };
+            const poll = begin('get'), click = begin('post');
+            return [swap('post', click), swap('get', poll), swap('get', begin('get'))];
+        }"""
+    )
+    assert shown == [True, False, True]
 
 
 def test_the_tab_is_named_after_the_answer_and_follows_it(portal: Portal, visit: Visit) -> None:
@@ -269,3 +318,37 @@ def test_hostile_names_run_nothing(portal: Portal, visit: Visit) -> None:
     finally:
         with portal.writing() as session:
             session.execute(delete(Execution).where(Execution.node_name == evil))
+
+
+@pytest.mark.parametrize("width", [1440, 390])
+def test_the_palette_leads_to_an_olt_and_to_a_customer_by_keyboard(visit: Visit, width: int) -> None:
+    page = visit("/", width=width)
+    page.keyboard.press("Control+k")
+    field = page.locator("dialog#palette input")
+    expect(field).to_be_focused()
+    expect(page.locator("#palette_found [role=option]").first).to_contain_text("Inicio")
+    first = page.locator("#palette_found [aria-selected=true]")
+    expect(first).to_have_count(1)
+    page.keyboard.press("ArrowDown")
+    expect(first).to_contain_text("OLTs")
+    with page.expect_response(re.compile("/palette")):
+        field.press_sequentially("olt")
+    hit = page.locator("#palette_found a[href^='/olts/']", has_text="OLT").last
+    name = hit.inner_text().split("\n")[0].split(" ")[0]
+    with page.expect_response(re.compile("/palette")):
+        field.fill(name)
+    expect(first).to_have_attribute("href", re.compile("/olts/"))
+    page.keyboard.press("Enter")
+    page.wait_for_url(re.compile(r"/olts/\d*"))
+
+
+def test_escape_closes_the_palette_and_it_opens_empty_again(visit: Visit) -> None:
+    page = visit("/olts/")
+    page.locator("[data-palette]").click()
+    page.locator("dialog#palette input").fill("zzzzzz")
+    expect(page.locator("#palette_found")).to_contain_text("Nada coincide")
+    page.keyboard.press("Escape")
+    expect(page.locator("dialog#palette")).not_to_be_visible()
+    page.keyboard.press("Control+k")
+    expect(page.locator("dialog#palette input")).to_have_value("")
+    expect(page.locator("#palette_found [role=option]").first).to_contain_text("Inicio")
