@@ -55,11 +55,7 @@ def coverage(fortune: Fortune, options: Options) -> tuple[float, float, float]:
 def run(options: Options) -> dict[str, object]:
     """The whole benchmark; the figures."""
     figures = {}
-    for name, drift, sigma in (
-        ("still", 0.0, 0.25),
-        ("drifting 30 %", 0.3, 0.25),
-        ("drifting 40 %, little noise", 0.4, 0.05),
-    ):
+    for name, drift, sigma in PATTERNS:
         mean, worst, best = coverage(Fortune(7, sigma=sigma, drift=drift), options)
         figures[name] = {"mean": round(mean, 2), "worst_node": round(worst, 2), "best_node": round(best, 2)}
     met = all(LOW <= one["mean"] <= HIGH for one in figures.values())

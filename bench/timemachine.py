@@ -79,7 +79,7 @@ def pace(options: Options) -> dict[str, object]:
         "composites_per_second": round(composites / wall), "composites_per_cpu_second": round(composites / cpu),
         "slowest_hour_virtual_per_cpu_second": round(3600 / max(each for _, each in hours)),
         "memory_mb": memory, "goal_virtual_per_second": GOAL, "goal_met": seconds / wall >= GOAL,
-        "pool_busy_percent": round(machine.state.figures.pool_share(options.pollers, machine.state.now), 1),
+        "pool_busy_percent": round(machine.state.figures.pool_share(machine.state.serving, machine.state.now), 1),
         "load": round(os.getloadavg()[0], 1),
     }  # fmt: skip
 

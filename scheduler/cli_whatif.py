@@ -1,7 +1,7 @@
 """Command whatif run: the last days' durations again, with the settings as they are and with others."""
 
 import json
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import asdict
 from datetime import UTC, datetime
 
@@ -9,10 +9,12 @@ import click
 from flask.cli import AppGroup
 
 from portal.domain import intervals, schedule
+from portal.domain.node_fields import LONGEST_INTERVAL
 from portal.extensions import db
 from scheduler.tick import next_cron
 from scheduler.timemachine import loading
 from scheduler.timemachine.whatif import LONGEST_HOURS, Change, Nonsense, apply, outlook, table
+from scheduler.timemachine.world import World
 
 ALL = "all"
 
@@ -21,7 +23,7 @@ whatif = AppGroup("whatif", help="What would come of other settings: tried on a 
 
 def _intervals(given: Iterable[str]) -> dict[str, int]:
     """`rx=60s` or `rx=60` as key → seconds."""
-    found = {}
+    found: dict[str, int] = {}
     for text in given:
         key, equals, written = text.partition("=")
         if not equals or not key.strip():
@@ -30,11 +32,23 @@ def _intervals(given: Iterable[str]) -> dict[str, int]:
             seconds = intervals.parse(written)
         except ValueError as error:
             raise click.BadParameter(str(error), param_hint="--interval") from None
-        if seconds < schedule.MINIMUM_INTERVAL:
-            least = schedule.MINIMUM_INTERVAL
-            raise click.BadParameter(f"{key}: an interval is at least {least} s", param_hint="--interval")
-        found[key.strip()] = seconds
+        found[_new(key.strip(), found)] = _within(key, seconds)
     return found
+
+
+def _new(key: str, found: Collection[str]) -> str:
+    if key in found:
+        raise click.BadParameter(f"{key} is given twice: write one interval for it", param_hint="--interval")
+    return key
+
+
+def _within(key: str, seconds: int) -> int:
+    least, most = schedule.MINIMUM_INTERVAL, intervals.show(LONGEST_INTERVAL)
+    if seconds < least:
+        raise click.BadParameter(f"{key}: an interval is at least {least} s", param_hint="--interval")
+    if seconds > LONGEST_INTERVAL:
+        raise click.BadParameter(f"{key}: an interval is at most {most}", param_hint="--interval")
+    return seconds
 
 
 def _names(given: str) -> list[str] | None:
@@ -46,7 +60,8 @@ def _names(given: str) -> list[str] | None:
 
 @whatif.command("run")
 @click.option("--hours", type=click.IntRange(1, LONGEST_HOURS), default=24, show_default=True, help="How long to live.")
-@click.option("--olts", "olt_names", default=ALL, show_default=True, metavar="NAME,NAME|all", help="Which OLTs.")
+@click.option("--olts", "olt_names", default=ALL, show_default=True, metavar="NAME,NAME|all",
+              help="Whose figures, and whose nodes are changed; the other OLTs are lived along.")  # fmt: skip
 @click.option("--pollers", type=click.IntRange(1, 1000), default=None, help="With so many pollers, serving every OLT.")
 @click.option("--interval", "given", multiple=True, metavar="KEY=INTERVAL", help="With this interval; repeatable.")
 @click.option("--disable", "disabled", multiple=True, metavar="KEY", help="Without the nodes of this key; repeatable.")
@@ -56,9 +71,10 @@ def run(
     hours: int, olt_names: str, pollers: int | None, given: tuple[str, ...], disabled: tuple[str, ...], seed: int,
     as_json: bool,
 ) -> None:  # fmt: skip
-    """Quotas, delays, loads and lost slots of the coming hours, present and changed settings side by side.
+    """Quotas, delays, loads and lost slots of the coming whole hours, present and changed settings side by side.
 
-    Recorded durations are lived again, in an order of their own by the seed. Nothing is written and no OLT is asked.
+    Recorded durations are lived again in their order, from a place that seed and node give. Nothing is written and no
+    OLT is asked.
     """
     change, now = Change(pollers, _intervals(given), disabled), datetime.now(UTC).replace(microsecond=0)
     try:
@@ -73,6 +89,13 @@ def run(
         told = {"hours": hours, "seed": seed, "present": asdict(outlooks[0]), "changed": asdict(then) if then else None}
         click.echo(json.dumps(told, indent=2, ensure_ascii=False))
         return
-    olts, nodes = len(present.olts), len(present.nodes)
-    click.echo(f"{hours} h of {olts} OLTs with {nodes} nodes, seed {seed}\n")
+    click.echo(f"{_head(present, hours)}, seed {seed}\n")
     click.echo("\n".join(table(outlooks[0], then, str)))
+
+
+def _head(world: World, hours: int) -> str:
+    olts = sum(world.watches(olt.olt_id) for olt in world.olts)
+    masters = sum(world.watches(node.olt_id) for node in world.nodes)
+    others = len(world.olts) - olts
+    beside = f" (beside {others} others on the same pollers)" if others else ""
+    return f"{hours} h of {olts} OLTs with {masters} masters{beside}"

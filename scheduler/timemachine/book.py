@@ -18,6 +18,7 @@ from scheduler.timemachine.ledger import TICK, Times
 from scheduler.timemachine.world import Hold, Node, Run
 
 Kept = TypeVar("Kept")
+SECOND = timedelta(seconds=1)
 
 
 class Trouble(StrEnum):
@@ -42,7 +43,7 @@ class Span:
 
 @dataclass(frozen=True)
 class Skip:
-    """What a tick logged of slots that do not run."""
+    """What a tick logged of slots that do not run. `active_id`: the node's execution that was alive then."""
 
     node: Node
     reason: SkipReason
@@ -51,6 +52,8 @@ class Skip:
     count: int
     decided_at: datetime
     facts: dict[str, Any]
+    slots: tuple[datetime, ...]
+    active_id: int | None
 
 
 @dataclass
@@ -79,6 +82,7 @@ class Book:
     withdrawn: dict[tuple[int, datetime], datetime] = field(default_factory=dict)
     holds: dict[int, list[Hold]] = field(default_factory=lambda: defaultdict(list))  # OLT → tries, in order
     spans: dict[tuple[Trouble, int], list[Span]] = field(default_factory=lambda: defaultdict(list))
+    pool: list[tuple[datetime, int]] = field(default_factory=list)  # (moment, free pollers) each 10 s
     folded: datetime | None = None  # slots up to then are forgotten
 
     def clock(self, node: Node, moment: datetime | None, now: datetime) -> None:
@@ -102,9 +106,10 @@ class Book:
 
     def skip(self, node: Node, one: SkippedSlots, now: datetime) -> None:
         """Slots were skipped, before their clock moved on."""
-        made = Skip(node, one.reason, one.first, one.last, one.count, now, dict(one.facts))
+        slots, active = tuple(self._between(node, one.first, one.last)), one.master.active_id
+        made = Skip(node, one.reason, one.first, one.last, one.count, now, dict(one.facts), slots, active)
         self.skips.append(made)
-        for slot in self._between(node, one.first, one.last):
+        for slot in slots:
             self.skipped[node.node_id, slot].append(made)
 
     def _between(self, node: Node, first: datetime, last: datetime) -> Iterator[datetime]:
@@ -137,6 +142,7 @@ class Book:
         self.skipped = _since(self.skipped, before)
         self.withdrawn = {name: at for name, at in self.withdrawn.items() if name[1] > before}
         self.skips = [skip for skip in self.skips if skip.last > before]
+        self.pool = [sample for sample in self.pool if sample[0] > before]
         for olt, holds in self.holds.items():
             self.holds[olt] = [hold for hold in holds if hold.until is None or hold.until > before]
         self.segments = [one for one in self.segments if one.stopped_at is None or one.stopped_at > before]
@@ -151,7 +157,8 @@ class Book:
 
     def wrong_slots(self, now: datetime) -> list[str]:
         """Slots of the grid that are not in exactly one state, and states that lie off the grid."""
-        grid = Counter(slot for segment in self.segments for slot in self._slots(segment, now))
+        ticked = self.ticked(now)
+        grid = Counter(slot for segment in self.segments for slot in self._slots(segment, now, ticked))
         ways: Counter[tuple[int, datetime]] = Counter()
         for kept in (self.runs, self.skipped):
             ways.update({slot: len(found) for slot, found in kept.items()})
@@ -163,10 +170,23 @@ class Book:
             if (grid[node, moment], ways[node, moment]) != (1, 1)
         ]
 
-    def _slots(self, segment: Segment, now: datetime) -> Iterator[tuple[int, datetime]]:
-        """The slots that a clock came to, by arithmetic: those it had passed, and those that came before it stopped."""
-        node = segment.node
-        end = node.next_run_at - TICK if segment.stopped_at is None and node.next_run_at else segment.stopped_at or now
+    def ticked(self, now: datetime) -> datetime:
+        """The last second that a scheduler must have decided, going by its own ups and downs alone."""
+        downs, whole = self.spans[Trouble.DOWN, 0][-1:], now.replace(microsecond=0)
+        for down in downs:
+            if down.until is None or down.until > whole:
+                whole = down.since.replace(microsecond=0)
+                return whole - SECOND if whole == down.since else whole
+        return whole
+
+    def _slots(self, segment: Segment, now: datetime, ticked: datetime) -> Iterator[tuple[int, datetime]]:
+        """The slots that a clock came to, by arithmetic: those it had passed, and those that came before it stopped.
+
+        One that stands before what must have been decided is behind: those slots are on the grid, and in no state.
+        """
+        node, end = segment.node, segment.stopped_at or now
+        if segment.stopped_at is None and node.next_run_at is not None:
+            end = max(node.next_run_at - TICK, ticked)
         if segment.next_then is not None:
             end = max(end, segment.next_then - TICK)
         if segment.cron:

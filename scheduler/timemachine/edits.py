@@ -6,9 +6,8 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from portal.domain import schedule
-from portal.domain.quota import hour_at
-from portal.domain.statuses import ErrorKind, EventType, OltState, SkipReason
-from scheduler.timemachine import events, life
+from portal.domain.statuses import ErrorKind, OltState, SkipReason
+from scheduler.timemachine import events, life, passing
 from scheduler.timemachine.book import Trouble
 from scheduler.timemachine.state import UPKEEP, State
 from scheduler.timemachine.world import Node, Olt, Outcome, build_node
@@ -44,8 +43,6 @@ def set_node_enabled(state: State, event: events.SetNodeEnabled) -> None:
     _settle(state, node)
     if not event.enabled:
         _end_of_node(state, node, "its node was disabled")
-    kind = EventType.TASK_ADDED if event.enabled else EventType.TASK_REMOVED
-    state.record(kind, "enabled" if event.enabled else "disabled", node.olt, node=node)
 
 
 def change_interval(state: State, event: events.ChangeInterval) -> None:
@@ -66,7 +63,6 @@ def change_interval(state: State, event: events.ChangeInterval) -> None:
         moment = schedule.after_interval_change(state.now, node.next_run_at, event.interval_seconds)
         state.set_clock(node, moment, change)
     _settle(state, node)
-    state.record(EventType.TASK_INTERVAL_CHANGED, f"now {pace}", node.olt, node=node)
 
 
 def add_node(state: State, event: events.AddNode) -> None:
@@ -77,7 +73,6 @@ def add_node(state: State, event: events.AddNode) -> None:
     if node.runs:
         first = schedule.first_run(state.now, olt.olt_id, node.key, many_olts=False)
         state.set_clock(node, state.next_cron(node.cron, state.now) if node.cron else first)
-    state.record(EventType.TASK_ADDED, "added", olt, node=node)
 
 
 def delete_node(state: State, event: events.DeleteNode) -> None:
@@ -90,13 +85,7 @@ def delete_node(state: State, event: events.DeleteNode) -> None:
     state.turn(Trouble.NODE_OFF, node.node_id, True)
     _settle(state, node)
     if node.active is None:
-        forget(state, node)
-    state.record(EventType.TASK_REMOVED, "deleted", node.olt, node=node)
-
-
-def forget(state: State, node: Node) -> None:
-    """A deleted node of which nothing is alive."""
-    node.olt.nodes.remove(node)
+        node.olt.nodes.remove(node)
 
 
 def set_olt_enabled(state: State, event: events.SetOltEnabled) -> None:
@@ -106,7 +95,6 @@ def set_olt_enabled(state: State, event: events.SetOltEnabled) -> None:
         return
     olt.enabled = event.enabled
     state.turn(Trouble.OLT_OFF, olt.olt_id, not event.enabled)
-    state.ledger.interrupt(olt.olt_id, hour_at(state.now), not event.enabled)
     if event.enabled:
         olt.failures, olt.probe_at = 0, None
         if olt.state is not OltState.PAUSED:
@@ -115,12 +103,7 @@ def set_olt_enabled(state: State, event: events.SetOltEnabled) -> None:
     for node in olt.nodes:
         _settle(state, node)
     if not event.enabled:
-        active = life.active_of(olt)
-        life.end_waiting(state, active, "its OLT was disabled", SkipReason.OLT_DISABLED, ErrorKind.ABORTED)
-        if olt.running is not None and olt.running.outcome is not None:
-            life.abort(state, olt.running)
-    kind = EventType.OLT_ENABLED if event.enabled else EventType.OLT_DISABLED
-    state.record(kind, "enabled" if event.enabled else "disabled", olt)
+        life.stop_olt(state, olt)
 
 
 def pause(state: State, event: events.PauseOlt) -> None:
@@ -227,4 +210,10 @@ _HOW: dict[type, Callable[[State, Any], None]] = {
 
 def carry_out(state: State, event: events.Event) -> None:
     """Let it happen now. What makes no sense any more (its node was deleted) is passed over."""
+    if isinstance(event, events.OfNode) and event.node_id in state.nodes:
+        passing.stir(state, state.nodes[event.node_id].olt)
+    elif isinstance(event, events.AddNode):
+        passing.stir(state, state.olts[event.spec.olt_id])
+    elif isinstance(event, events.SetOltEnabled):
+        passing.stir(state, state.olts[event.olt_id])
     _HOW[type(event)](state, event)

@@ -106,6 +106,7 @@ Event = (
     SetNodeEnabled | SetOltEnabled | ChangeInterval | AddNode | DeleteNode | PauseOlt | ResumeOlt | Silence | Pace
     | Errors | SchedulerUp | PollersUp
 )  # fmt: skip
+OfNode = SetNodeEnabled | ChangeInterval | DeleteNode
 Timed = tuple[datetime, Event]
 
 

@@ -2,6 +2,7 @@
 
 import math
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
@@ -36,15 +37,17 @@ class Delays:
 
 @dataclass
 class Figures:
-    """Sums from `since` on. Busy times in seconds."""
+    """Sums from `since` on, of the OLTs `watched` (None: all) and of the pollers that serve them. Times in seconds."""
 
     since: datetime
+    watched: frozenset[int] | None = None
     delays: Delays = field(default_factory=Delays)
     delayed: int = 0
     ended: Counter[ExecutionStatus] = field(default_factory=Counter)
     skipped: Counter[SkipReason] = field(default_factory=Counter)
     tries: int = 0
     olt_busy: Counter[int] = field(default_factory=Counter)  # OLT → seconds held
+    pollers_busy: Counter[str] = field(default_factory=Counter)  # pollers of which site → seconds
     full_since: datetime | None = None
     full_seconds: float = 0.0  # no poller was free
 
@@ -55,17 +58,35 @@ class Figures:
 
     def started(self, run: Run) -> None:
         """A try begins; of the first one the delay counts."""
+        if not self._counts(run.node.olt.olt_id):
+            return
         self.tries += 1
         if run.attempt == 1 and run.delay_ms is not None and run.started_at is not None:
             self.delays.add(run.delay_ms)
             self.delayed += schedule.is_delayed(run.scheduled_for, run.started_at)
 
-    def held(self, olt_id: int, seconds: float) -> None:
-        """A try is over."""
-        self.olt_busy[olt_id] += seconds  # type: ignore[assignment]
+    def over(self, run: Run, status: ExecutionStatus) -> None:
+        """An execution has come to its end."""
+        if self._counts(run.node.olt.olt_id):
+            self.ended[status] += 1
+
+    def skip(self, olt_id: int, reason: SkipReason, slots: int) -> None:
+        """Slots that do not run."""
+        if self._counts(olt_id):
+            self.skipped[reason] += slots
+
+    def held(self, run: Run, now: datetime) -> None:
+        """A try is over, or lasts to this moment."""
+        if run.started_at is not None:
+            seconds = (now - run.started_at).total_seconds()
+            self.olt_busy[run.node.olt.olt_id] += seconds  # type: ignore[assignment]
+            self.pollers_busy[run.poller[0]] += seconds  # type: ignore[assignment]
+
+    def _counts(self, olt_id: int) -> bool:
+        return self.watched is None or olt_id in self.watched
 
     def pool(self, free: int, now: datetime) -> None:
-        """The number of free pollers changed."""
+        """The number of free pollers that serve the watched OLTs changed."""
         if free == 0 and self.full_since is None:
             self.full_since = now
         elif free and self.full_since is not None:
@@ -81,6 +102,7 @@ class Figures:
         """Percent of the time so far that an OLT was held."""
         return 100 * self.olt_busy[olt_id] / max(1.0, (now - self.since) / timedelta(seconds=1))
 
-    def pool_share(self, pollers: int, now: datetime) -> float:
-        """Percent of the pollers' time so far that they were busy."""
-        return 100 * sum(self.olt_busy.values()) / max(1.0, pollers * ((now - self.since) / timedelta(seconds=1)))
+    def pool_share(self, pollers: Mapping[str, int], now: datetime) -> float:
+        """Percent of the time so far of these pollers (site → how many) that they were busy."""
+        busy, lived = sum(self.pollers_busy[group] for group in pollers), (now - self.since) / timedelta(seconds=1)
+        return 100 * busy / max(1.0, sum(pollers.values()) * lived)

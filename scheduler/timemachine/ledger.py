@@ -4,11 +4,11 @@ The arithmetic is portal.domain.quota's; what the product keeps in rows is kept 
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
-from portal.domain import quota
+from portal.domain import quota, schedule
 from portal.domain.quota import HOUR, Clock, Counts, Settlement, TrackerKey
 from portal.domain.statuses import LossCause, QuotaStatus, Severity
 from scheduler.timemachine.world import Node, Run
@@ -30,16 +30,26 @@ class Tracker:
     duration_ms: int = 0
     losses: Counter[tuple[LossCause, bool]] = field(default_factory=Counter)  # (cause, it failed) → slots
     was_at_risk: bool = False
+    ahead: int = 0  # slots foreseen where clocks go on from the end: reckoned when somebody looks
+    status: QuotaStatus | None = None  # since its close
 
     @property
     def counts(self) -> Counts:
         """As the rules want it."""
-        return Counts(self.completed, self.failed, self.skipped, self.pending)
+        return Counts(self.completed, self.failed, self.skipped, self.pending + self.ahead)
+
+    @property
+    def lost(self) -> dict[LossCause, int]:
+        """Slots lost by cause, and under PENDING what has not ended."""
+        found = Counter({LossCause.PENDING: self.counts.pending})
+        for (cause, _), slots in self.losses.items():
+            found[cause] += slots
+        return {cause: slots for cause, slots in found.items() if slots}
 
 
 @dataclass
 class Verdicts:
-    """What the closed hours came to, summed up: it does not grow with time."""
+    """What the closed hours of the watched OLTs came to, summed up: it does not grow with time."""
 
     hours: int = 0
     required: int = 0
@@ -54,8 +64,10 @@ class Verdicts:
 class Ledger:
     """All trackers of the open hours, and of `keep` hours behind them (None: of all)."""
 
-    def __init__(self, times: Times, *, keep: int | None) -> None:
-        self.times, self.keep = times, keep
+    def __init__(
+        self, times: Times, *, keep: int | None, from_end: bool = False, watched: frozenset[int] | None = None
+    ) -> None:
+        self.times, self.keep, self.from_end, self.watched = times, keep, from_end, watched
         self.hours: dict[datetime, dict[tuple[int, str], Tracker]] = {}
         self.open: list[datetime] = []
         self.interrupted: set[tuple[int, datetime]] = set()  # OLTs that were disabled in an hour
@@ -63,11 +75,13 @@ class Ledger:
 
     def tracker(self, node: Node, hour: datetime) -> Tracker:
         """The tracker of a node's task type in an hour; made when it is asked for."""
+        return self._tracker(node.olt.olt_id, node.task_type, hour)
+
+    def _tracker(self, olt_id: int, task_type: str, hour: datetime) -> Tracker:
         trackers = self.hours.setdefault(hour, {})
-        name = (node.olt.olt_id, node.task_type)
-        found = trackers.get(name)
+        found = trackers.get((olt_id, task_type))
         if found is None:
-            found = trackers[name] = Tracker(TrackerKey(node.olt.olt_id, node.task_type, hour))
+            found = trackers[olt_id, task_type] = Tracker(TrackerKey(olt_id, task_type, hour))
         return found
 
     def open_hour(self, hour: datetime, nodes: list[Node]) -> None:
@@ -91,12 +105,54 @@ class Ledger:
         if slots:
             self.tracker(node, hour).pending += sign * slots
 
-    def promised(self, node: Node, hour: datetime) -> int:
-        """Slots that a clock has still to come to in an hour."""
-        if node.next_run_at is None or node.next_run_at > hour + HOUR:
+    def promised(self, node: Node, hour: datetime, ticked: datetime | None = None) -> int:
+        """Slots that a clock on a grid has still to come to in an hour; `ticked`: those after this moment only."""
+        if self.from_end or node.next_run_at is None or node.next_run_at > hour + HOUR:
             return 0
         times = self.times(node.cron, hour, hour + HOUR) if node.cron else ()
-        return Clock(node.task_type, node.next_run_at, node.interval_seconds, times).slots(hour)
+        if ticked is not None and ticked >= hour:
+            times = tuple(at for at in times if at > ticked)
+        first = node.next_run_at
+        if ticked is not None and node.interval_seconds:
+            first = schedule.next_on_grid(first, node.interval_seconds, ticked)
+        return Clock(node.task_type, first, node.interval_seconds, times).slots(hour)
+
+    def reckon(self, hours: Iterable[datetime], nodes: Iterable[Node], now: datetime) -> None:
+        """Where clocks go on from the end, what they hold is foreseen anew: as coordinating.slots_to_come does.
+
+        A clock that stands while its node runs is taken to go on a whole step from now.
+        """
+        if not self.from_end:
+            return
+        wanted = list(hours)
+        for hour in wanted:
+            for tracker in self.hours.get(hour, {}).values():
+                tracker.ahead = 0
+        for node in (node for node in nodes if not node.deleted):
+            for hour in wanted:
+                if slots := self._foreseen(node, hour, now):
+                    self.tracker(node, hour).ahead += slots
+
+    def _foreseen(self, node: Node, hour: datetime, now: datetime) -> int:
+        step = None if node.interval_seconds is None else int(node.interval_seconds + node.usual)
+        at = node.next_run_at
+        if at is None and step is not None and node.active is not None and node.runs:
+            at = now + timedelta(seconds=step)
+        if at is None:
+            return 0
+        times = self.times(node.cron, hour, hour + HOUR) if node.cron else ()
+        return Clock(node.task_type, at, step, times).slots(hour)
+
+    def take(self, run: Run) -> None:
+        """A slot became an execution. On a grid it was promised before."""
+        if self.from_end:
+            self.tracker(run.node, quota.hour_of(run.scheduled_for)).pending += 1
+
+    def skip(self, one: Settlement) -> None:
+        """Slots that never became an execution."""
+        if self.from_end:
+            self._tracker(one.key.olt_id, one.key.task_type, one.key.hour).pending += one.slots
+        self.settle(one)
 
     def end(self, run: Run) -> Settlement:
         """The slot of an execution that has just come to its end."""
@@ -116,6 +172,8 @@ class Ledger:
         tracker.duration_ms += one.duration_ms
         if one.cause is not None:
             tracker.losses[one.cause, more.failed > 0] += one.slots
+        if tracker.status not in (None, QuotaStatus.INTERRUPTED):  # it ended late: what was announced stays
+            tracker.status = quota.judge(tracker.counts)
         if tracker.pending < 0:
             raise AssertionError(f"{one.key} settles more than was promised")
 
@@ -138,7 +196,9 @@ class Ledger:
             counts = tracker.counts
             if counts.required:
                 status = quota.judge(counts, interrupted=(tracker.key.olt_id, hour) in self.interrupted)
-                self._sum_up(tracker, counts, status)
+                tracker.status = status
+                if self.watched is None or tracker.key.olt_id in self.watched:
+                    self._sum_up(tracker, counts, status)
                 judged.append((tracker, status))
         if self.keep is not None:
             self._forget(hour - self.keep * HOUR)
@@ -154,10 +214,7 @@ class Ledger:
         severity = quota.severity(counts)
         if severity is not None and status is not QuotaStatus.INTERRUPTED:
             sums.severities[severity] += 1
-        for (cause, _), slots in tracker.losses.items():
-            sums.losses[cause] += slots
-        if counts.pending:
-            sums.losses[LossCause.PENDING] += counts.pending
+        sums.losses.update(tracker.lost)
         task = sums.by_task.setdefault(name, Counter())
         task["required"] += counts.required
         task["completed"] += counts.completed

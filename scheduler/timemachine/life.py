@@ -96,7 +96,7 @@ def _free(state: State, group: str, generation: int) -> None:
 
 def _close_try(state: State, run: Run) -> None:
     if run.started_at is not None:
-        state.figures.held(run.node.olt.olt_id, (state.now - run.started_at).total_seconds())
+        state.figures.held(run, state.now)
         if state.book is not None:
             state.book.hold(run, state.now)
 
@@ -112,9 +112,9 @@ def end(
     del state.runs[run.execution_id]
     node.active = None
     state.ledger.end(run)
-    state.figures.ended[status] += 1
+    state.figures.over(run, status)
     if state.rules.from_end and node.next_run_at is None and node.interval_seconds and node.runs:
-        state.set_clock(node, schedule.after_enabling(now, node.interval_seconds))
+        state.set_clock(node, schedule.after_end(now, node.interval_seconds))
 
 
 def again(state: State, run: Run, not_before: datetime | None) -> None:
@@ -182,11 +182,14 @@ def active_of(olt: Olt) -> list[Run]:
     return [node.active for node in olt.nodes if node.active is not None]
 
 
-def abort(state: State, run: Run) -> None:
-    """Its OLT was disabled: it stops before its next PDU."""
-    end(state, run, ExecutionStatus.INTERRUPTED, ErrorKind.ABORTED, SkipReason.OLT_DISABLED)
-    state.record(EventType.EXECUTION_ABORTED, "its OLT was disabled", run.node.olt, run=run)
-    let_go(state, run)
+def stop_olt(state: State, olt: Olt) -> None:
+    """It was disabled: what waits ends, what runs stops before its next PDU. A killed poller does not hear of it."""
+    end_waiting(state, active_of(olt), "its OLT was disabled", SkipReason.OLT_DISABLED, ErrorKind.ABORTED)
+    run = olt.running
+    if run is not None and run.outcome is not None:
+        end(state, run, ExecutionStatus.INTERRUPTED, ErrorKind.ABORTED, SkipReason.OLT_DISABLED)
+        state.record(EventType.EXECUTION_ABORTED, "its OLT was disabled", olt, run=run)
+        let_go(state, run)
 
 
 # Whether the OLT can be reached

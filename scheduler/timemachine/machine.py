@@ -10,6 +10,7 @@ from datetime import datetime, timedelta
 from heapq import heappop
 from typing import Any
 
+from portal.domain import quota
 from portal.domain.quota import HOUR, TrackerKey
 from portal.domain.statuses import EventType, LossCause, OltState, QuotaStatus
 from scheduler.planner import NextCron
@@ -17,15 +18,17 @@ from scheduler.timemachine import edits, life, ticking
 from scheduler.timemachine.book import Book
 from scheduler.timemachine.durations import Fortune
 from scheduler.timemachine.events import PauseOlt, Timed
-from scheduler.timemachine.state import CLOSE, EDIT, OPEN, SECOND, State
+from scheduler.timemachine.state import CLOSE, EDIT, JUDGE, OPEN, SECOND, UPKEEP, State, ceiling
 from scheduler.timemachine.world import ALL_SITES, World
 
 LOOK = timedelta(minutes=10)  # how often it is noted which trackers are at risk
+SAMPLED = 10  # seconds between two rows of the pool's history
+JUDGED = 15  # seconds between two passes that close hours
 
 
 @dataclass(frozen=True)
 class Difference:
-    """A tracker that is not what its executions and skips say: column or cause, kept, recounted."""
+    """A tracker that is not what its executions and skips say. `column`: pending, completed …, or `lost to <cause>`."""
 
     key: TrackerKey
     column: str
@@ -48,6 +51,8 @@ class Machine:
             self._open_hour(hour)
         state.at(begin.replace(minute=0, second=0, microsecond=0) + HOUR, OPEN, self._next_hour)
         state.at(begin + LOOK, CLOSE, self._look)
+        if state.book is not None:
+            state.at(ceiling(begin, SAMPLED), UPKEEP, self._sample)
         for moment, event in history:
             state.at(moment, EDIT, lambda what: edits.carry_out(state, what), event)
         for olt in state.olts.values():
@@ -113,7 +118,7 @@ class Machine:
     def _open_hour(self, hour: datetime) -> None:
         state = self.state
         state.ledger.open_hour(hour, [node for node in state.nodes.values() if node.next_run_at is not None])
-        state.at(hour + HOUR + state.rules.close_after, CLOSE, self._close_hour, hour)
+        state.at(hour + HOUR + state.rules.close_after, JUDGE, self._close_hour, hour)
 
     def _next_hour(self, _: Any) -> None:
         state = self.state
@@ -124,41 +129,61 @@ class Machine:
 
     def _close_hour(self, hour: datetime) -> None:
         state = self.state
+        if not state.scheduler_up or self._behind(hour + HOUR):  # as closing.close_due: not before the ticks came past
+            state.at(ceiling(state.now + SECOND, JUDGED), JUDGE, self._close_hour, hour)
+            return
+        self._reckon([hour])
         for tracker, status in state.ledger.close_hour(hour):
             if status in (QuotaStatus.QUOTA_NOT_MET, QuotaStatus.FAILED):
-                olt = state.olts[tracker.key.olt_id]
-                state.record(EventType.QUOTA_VIOLATION, f"{tracker.completed} of {tracker.counts.required}", olt,
-                             task_type=tracker.key.task_type, hour=hour)  # fmt: skip
+                olt, counts = state.olts[tracker.key.olt_id], tracker.counts
+                facts: dict[str, Any] = {"severity": quota.severity(counts), "lost": tracker.lost}
+                state.record(EventType.QUOTA_VIOLATION, f"{tracker.completed} of {counts.required}", olt, hour=hour,
+                             task_type=tracker.key.task_type, **facts)  # fmt: skip
+
+    def _behind(self, end: datetime) -> bool:
+        """Whether a slot up to this moment, which is over, has not been decided."""
+        return any(node.next_run_at is not None and node.next_run_at <= end for node in self.state.nodes.values())
+
+    def _reckon(self, hours: list[datetime]) -> None:
+        self.state.ledger.reckon(hours, self.state.nodes.values(), self.state.now)
 
     def _look(self, _: Any) -> None:
+        self._reckon(self.state.ledger.open)
         self.state.ledger.look(self.state.now)
         self.state.at(self.state.now + LOOK, CLOSE, self._look)
+
+    def _sample(self, _: Any) -> None:
+        """One row of the pool's history."""
+        state = self.state
+        if state.scheduler_up:
+            self.history().pool.append((state.now, state.free_pollers()))
+        state.at(state.now + timedelta(seconds=SAMPLED), UPKEEP, self._sample)
 
     # Judgement
 
     def audit(self) -> list[Difference]:
         """Every tracker that is kept, against a recount from executions, skips and clocks. Needs `keep_all`."""
         state, book = self.state, self.history()
-        recounted, alive = book.recount(), book.pending()
+        recounted, alive, ticked = book.recount(), book.pending(), book.ticked(state.now)
         found = []
         for key in {*recounted, *alive, *(tracker.key for tracker in state.ledger.all())}:
-            found += self._compare(key, recounted, alive[key])
+            found += self._compare(key, recounted, alive[key], ticked)
         return sorted(found, key=lambda one: (one.key.olt_id, one.key.task_type, one.key.hour, one.column))
 
-    def _compare(self, key: TrackerKey, recounted: Any, alive: int) -> list[Difference]:
+    def _compare(self, key: TrackerKey, recounted: Any, alive: int, ticked: datetime) -> list[Difference]:
         state, name = self.state, (key.olt_id, key.task_type)
         tracker = state.ledger.hours.get(key.hour, {}).get(name)
         counts, losses = recounted.get(key, (None, {}))
         nodes = [node for node in state.olts[key.olt_id].nodes if node.task_type == key.task_type]
         opened = key.hour <= state.now
-        to_come = sum(state.ledger.promised(node, key.hour) for node in nodes) if opened else 0
+        to_come = sum(state.ledger.promised(node, key.hour, ticked) for node in nodes) if opened else 0
         columns: dict[str, tuple[int, int]] = {}
         for column in ("completed", "failed", "skipped"):
             columns[column] = getattr(tracker, column, 0), getattr(counts, column, 0)
         columns["pending"] = getattr(tracker, "pending", 0), alive + to_come
         for cause in LossCause:
             kept = sum(tracker.losses[cause, failed] for failed in (False, True)) if tracker else 0
-            columns[cause] = kept, losses.get(cause, 0)
+            columns[f"lost to {cause}"] = kept, losses.get(cause, 0)  # one of the causes is called pending
         return [Difference(key, column, kept, again) for column, (kept, again) in columns.items() if kept != again]
 
     def wrong_slots(self) -> list[str]:

@@ -56,6 +56,11 @@ class Queues:
             olt.ready = None
         return True
 
+    def holds(self, ticket: Ticket | None) -> bool:
+        """Whether a ticket waits."""
+        olt = self._olts.get(ticket.olt_id) if ticket is not None else None
+        return olt is not None and any(one is ticket for _, _, one in olt.jobs)
+
     def claim(self, seconds: int, site: str = ALL_SITES) -> Ticket | None:
         """The best job of the most urgent ready OLT without a lease; it is leased. `seconds`: now, since 1970."""
         while (olt_id := self._pop(site)) is not None:

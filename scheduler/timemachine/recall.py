@@ -2,12 +2,12 @@
 
 from bisect import bisect_right
 from collections import defaultdict
-from collections.abc import Mapping
 from dataclasses import replace
 from datetime import datetime, timedelta
 from statistics import median
 
 from portal.domain import schedule
+from portal.domain.explain import OFF
 from portal.domain.explain_facts import (
     Facts,
     Hold,
@@ -20,17 +20,19 @@ from portal.domain.explain_facts import (
     meant,
     waiting_span,
 )
-from portal.domain.statuses import EventType, OltState, SkipReason
-from scheduler.timemachine.book import Book, Skip, Trouble
-from scheduler.timemachine.state import State
-from scheduler.timemachine.world import Node, Run
+from portal.domain.statuses import EventType, ExecutionStatus, OltState, SkipReason
+from scheduler.timemachine.book import Book, Skip
+from scheduler.timemachine.state import Decision, State
+from scheduler.timemachine.witness import held
+from scheduler.timemachine.world import ALL_SITES, Node, Olt, Run
 
-SAMPLE = timedelta(seconds=10)  # the pool's history has a row so often
+LAST_RUNS = 20  # portal.queries.holds
 MOMENT = timedelta(microseconds=1)
 
 _OF_NODES = (EventType.TASK_ADDED, EventType.TASK_REMOVED)
 _OF_OLTS = (EventType.OLT_ENABLED, EventType.OLT_DISABLED)
-_STATES = {SkipReason.OLT_UNREACHABLE: Trouble.UNREACHABLE, SkipReason.OLT_PAUSED: Trouble.PAUSED}
+_TOLD = frozenset({*_OF_NODES, *_OF_OLTS, EventType.OLT_STATE_CHANGED})
+_STATES = {SkipReason.OLT_UNREACHABLE: OltState.UNREACHABLE, SkipReason.OLT_PAUSED: OltState.PAUSED}
 
 
 class Recall:
@@ -40,7 +42,7 @@ class Recall:
         self.state, self.book = state, book
         self._runs: dict[int, list[Run]] = defaultdict(list)
         self._skips: dict[int, list[Skip]] = defaultdict(list)
-        self._switches: dict[tuple[bool, int], list[Switch]] = defaultdict(list)
+        self._log: dict[tuple[EventType, int], list[Decision]] = defaultdict(list)  # (event, of which node or OLT)
         for runs in book.runs.values():
             for run in runs:
                 self._runs[run.node.node_id].append(run)
@@ -50,19 +52,11 @@ class Recall:
             for rows in found.values():
                 rows.sort(key=lambda row: row.scheduled_for if isinstance(row, Run) else row.first)
         for row in state.log:
-            if row.event in _OF_NODES and row.node_id is not None:
-                self._switches[True, row.node_id].append(Switch(row.event, row.timestamp))
-            elif row.event in _OF_OLTS:
-                self._switches[False, row.olt_id].append(Switch(row.event, row.timestamp))
+            ident = row.node_id if row.event in _OF_NODES else row.olt_id
+            if row.event in _TOLD and ident is not None:
+                self._log[row.event, ident].append(row)
         self._by_id = {run.execution_id: run for runs in self._runs.values() for run in runs}
-        self._usual = self._usually()
-
-    def _usually(self) -> Mapping[int, int]:
-        took: dict[int, list[int]] = defaultdict(list)
-        for run in self._by_id.values():
-            if run.duration_ms is not None:
-                took[run.node.node_id].append(run.duration_ms)
-        return {node: round(median(found)) for node, found in took.items()}
+        self._usual = {ident: usual for ident, runs in self._runs.items() if (usual := _usually(runs)) is not None}
 
     def facts(self, node: Node, asked: datetime) -> Facts:
         """All that is recorded of the slot that a moment means."""
@@ -70,12 +64,12 @@ class Recall:
         run, skip = _latest(self._runs[ident], asked), _latest_skip(self._skips[ident], asked)
         about = NodeFacts(ident, node.key, node.olt.olt_id, node.olt.name, node.runs, node.next_run_at,
                           self._grid_slot(node, asked))  # fmt: skip
-        facts = Facts(asked, now, about, run=_run(run) if run else None, skip=self._skip(skip) if skip else None,
-                      switch=self._switch(node, asked))  # fmt: skip
+        facts = Facts(asked, now, about, run=_run(run) if run else None,
+                      skip=self._skip(skip, asked) if skip else None, switch=self._switch(node, asked))  # fmt: skip
         one = meant(asked, facts.run, facts.skip, about)
         if one.run is None and one.skip is None:
             return replace(facts, log_since=self.state.begin, ticked_at=self.state.last_tick)
-        return self._with_waits(facts, node, one)
+        return self._with_waits(facts, node, one, skip.facts.get("holder") if skip is not None else None)
 
     def _grid_slot(self, node: Node, asked: datetime) -> datetime | None:
         segment = self.book.clocks.get(node.node_id)
@@ -85,54 +79,81 @@ class Recall:
             return schedule.latest_on_grid(segment.first, segment.interval_seconds, asked)
         return (segment.first, *self.state.times(str(segment.cron), segment.first, asked))[-1]
 
-    def _skip(self, skip: Skip) -> SkipFacts:
-        own, free = self._by_id.get(skip.facts.get("waiting", 0)), skip.facts.get("free_pollers")
+    def _skip(self, skip: Skip, asked: datetime) -> SkipFacts:
+        own, free = self._by_id.get(skip.facts.get("waiting") or skip.active_id or 0), skip.facts.get("free_pollers")
+        nearest = max((slot for slot in skip.slots if slot <= asked), default=None)
         return SkipFacts(skip.reason, skip.first, skip.last, skip.count, skip.decided_at,
-                         _run(own) if own is not None else None, free)  # fmt: skip
+                         _run(own) if own is not None else None, free, nearest)  # fmt: skip
 
     def _switch(self, node: Node, asked: datetime) -> Switch | None:
-        rows = [*self._switches[True, node.node_id], *self._switches[False, node.olt.olt_id]]
-        return max((row for row in rows if row.at <= asked), key=lambda row: row.at, default=None)
+        """Since when it was off: the first of node and OLT that were."""
+        found = []
+        for name, ident, events in ((node.key, node.node_id, _OF_NODES), ("", node.olt.olt_id, _OF_OLTS)):
+            rows = [row for event in events for row in self._log[event, ident] if row.timestamp <= asked]
+            last = max(rows, key=lambda row: row.timestamp, default=None)
+            if last is not None and last.event in OFF:
+                found.append(Switch(last.event, last.timestamp, name))
+        return min(found, key=lambda switch: switch.at, default=None)
 
-    def _with_waits(self, facts: Facts, node: Node, one: Meant) -> Facts:
+    def _with_waits(self, facts: Facts, node: Node, one: Meant, holder: int | None) -> Facts:
         skip, span = one.skip, waiting_span(one, facts.now)
-        if skip is not None and skip.reason is SkipReason.OVERRUN and skip.own is not None and one.slot is not None:
-            held = self._holds(node.olt.olt_id, one.slot - MOMENT, one.slot + timedelta(seconds=1))
-            return replace(facts, holds=tuple(hold for hold in held if hold.execution_id == skip.own.id))
         if skip is not None and one.slot is not None:
-            facts = replace(facts, state=self._state(node, skip.reason, one.slot))
+            own_hold = self._own_hold(node, skip, one.slot)
+            facts = replace(facts, state=self._state(node.olt, skip.reason, one.slot), own_hold=own_hold)
         if span is None:
             return facts
         own = one.run or (skip.own if skip is not None else None)
-        held = self._holds(node.olt.olt_id, *span)
-        others = tuple(hold for hold in held if own is None or hold.execution_id != own.id)
+        named = holder if skip is not None and skip.reason is SkipReason.OLT_BUSY else None
+        others = tuple(
+            hold for hold in self._holds(node.olt, *span)
+            if (own is None or hold.execution_id != own.id)
+            and (hold.execution_id == named or not self._by_id[hold.execution_id].node.deleted)
+        )  # fmt: skip
         return replace(facts, holds=others, pool=self._pool(*span))
 
-    def _holds(self, olt_id: int, since: datetime, until: datetime) -> tuple[Hold, ...]:
-        found = [hold for hold in self.book.holds[olt_id]
+    def _own_hold(self, node: Node, skip: SkipFacts, slot: datetime) -> Hold | None:
+        if skip.reason is not SkipReason.OVERRUN or skip.own is None:
+            return None
+        around = self._holds(node.olt, slot - MOMENT, slot + timedelta(seconds=1))
+        return next((hold for hold in reversed(around) if hold.execution_id == skip.own.id), None)
+
+    def _holds(self, olt: Olt, since: datetime, until: datetime) -> tuple[Hold, ...]:
+        found = [hold for hold in (*self.book.holds[olt.olt_id], *held(olt))
                  if hold.since < until and (hold.until is None or hold.until > since)]  # fmt: skip
         return tuple(
-            Hold(hold.execution_id, hold.node_key, hold.since, hold.until, self._usual.get(hold.node_id))
+            Hold(hold.execution_id, hold.node_key, hold.since, hold.until, self._usually(hold.execution_id))
             for hold in found
         )
 
-    def _pool(self, since: datetime, until: datetime) -> PoolFacts:
-        samples = int((until - since) / SAMPLE)
-        moments = [since + SAMPLE * number for number in range(1, samples + 1)]
-        spans = self.book.spans.get((Trouble.FULL, 0), [])
-        starts = [span.since for span in spans]
-        full = 0
-        for moment in moments:
-            place = bisect_right(starts, moment)
-            full += bool(place) and (spans[place - 1].until or until) > moment
-        return PoolFacts(samples, full)
+    def _usually(self, execution_id: int) -> int | None:
+        """Nobody knows a deleted node."""
+        node = self._by_id[execution_id].node
+        return None if node.deleted else self._usual.get(node.node_id)
 
-    def _state(self, node: Node, reason: SkipReason | None, slot: datetime) -> tuple[OltState, datetime] | None:
-        trouble = _STATES.get(reason) if reason is not None else None
-        if trouble is None:
+    def _pool(self, since: datetime, until: datetime) -> PoolFacts:
+        if set(self.state.pollers) - {ALL_SITES}:
+            return PoolFacts()
+        first, last = (bisect_right(self.book.pool, moment, key=lambda row: row[0]) for moment in (since, until))
+        rows = self.book.pool[first:last]
+        return PoolFacts(len(rows), sum(free == 0 for _, free in rows))
+
+    def _state(self, olt: Olt, reason: SkipReason | None, slot: datetime) -> tuple[OltState, datetime] | None:
+        state = _STATES.get(reason) if reason is not None else None
+        if state is None:
             return None
-        spans = [span for span in self.book.spans.get((trouble, node.olt.olt_id), ()) if span.since <= slot]
-        return (OltState(trouble.value), spans[-1].since) if spans else None
+        if olt.state is state and olt.since is not None and olt.since <= slot:
+            return state, olt.since
+        rows = [row for row in self._log[EventType.OLT_STATE_CHANGED, olt.olt_id] if row.timestamp <= slot]
+        same = rows and rows[-1].details["after"] is state and rows[-1].details["before"] is not state
+        return (state, rows[-1].timestamp) if same else None
+
+
+def _usually(runs: list[Run]) -> int | None:
+    """What was learned of a node, else the median of its last successes, in milliseconds."""
+    if usual := runs[0].node.usual:
+        return round(usual * 1000)
+    took = [run.duration_ms for run in runs if run.status is ExecutionStatus.SUCCESS and run.duration_ms is not None]
+    return round(median(took[-LAST_RUNS:])) if took else None
 
 
 def _latest(runs: list[Run], asked: datetime) -> Run | None:

@@ -12,6 +12,7 @@ from portal.domain import schedule
 from portal.domain.quota import HOUR
 from portal.domain.statuses import EventType, SkipReason
 from portal.domain.tickets import Ticket
+from scheduler.coordinator.decide import Snapshot
 from scheduler.planner import NextCron
 from scheduler.timemachine.book import Book, Trouble
 from scheduler.timemachine.durations import Fortune
@@ -24,7 +25,7 @@ SECOND = timedelta(seconds=1)
 CRONS_KEPT = 65_536
 
 # What comes first of several things at the same moment.
-OPEN, END, EDIT, UPKEEP, TICK_RANK, CLOSE = range(6)
+OPEN, END, EDIT, UPKEEP, PASS, JUDGE, TICK_RANK, CLOSE = range(8)
 
 Action = Callable[[Any], None]
 
@@ -57,9 +58,10 @@ class State:
         self.nodes: dict[int, Node] = {}
         self.runs: dict[int, Run] = {}  # the ACTIVE ones
         self.queues = Queues()
-        self.ledger = Ledger(self.times, keep=None if keep_all else keep_hours)
+        keep = None if keep_all else keep_hours
+        self.ledger = Ledger(self.times, keep=keep, from_end=self.rules.from_end, watched=world.watched)
         self.book = Book(self.times) if keep_all else None
-        self.figures = Figures(begin)
+        self.figures = Figures(begin, world.watched)
         self.log: deque[Decision] = deque(maxlen=None if keep_all else keep_log)
         self.logged: Counter[EventType] = Counter()
         self.coming: list[tuple[datetime, int, int, Action, Any]] = []
@@ -68,11 +70,19 @@ class State:
         self.sites = {site: number for number, site in enumerate(sorted({olt.site for olt in self.olts.values()}), 1)}
         self.pollers = dict(self.rules.pollers)
         self.free = dict(self.pollers)
+        self.serving = self._serving(world)
         self.generation = 0  # of pollers: it rises when they go
         self.pollers_up = self.scheduler_up = True
         self.last_tick = begin - SECOND
         self.executions = self._events = 0
+        self.seen: dict[int, Snapshot] = {}  # OLT → what the coordinator saw last, of those that were changed
+        self.stirred: set[int] = set()  # OLTs that its next pass looks at
         self._people(world)
+
+    def _serving(self, world: World) -> dict[str, int]:
+        """The pollers that serve OLTs which are watched."""
+        sites = {ALL_SITES, *(olt.site for olt in self.olts.values() if world.watches(olt.olt_id))}
+        return {group: size for group, size in self.pollers.items() if group in sites}
 
     def _people(self, world: World) -> None:
         for spec in world.nodes:
@@ -85,13 +95,13 @@ class State:
     # Time
 
     def at(self, moment: datetime, rank: int, action: Action, payload: Any = None) -> None:
-        """`action(payload)` is to happen at a moment."""
+        """`action(payload)` is to happen at a moment; at once where that has passed."""
         self._events += 1
-        heappush(self.coming, (moment, rank, self._events, action, payload))
+        heappush(self.coming, (max(moment, self.now), rank, self._events, action, payload))
 
     def next_round(self, moment: datetime) -> datetime:
         """The first pass of the periodic jobs at or after a moment."""
-        return _ceiling(moment, self.rules.reap_every)
+        return ceiling(moment, self.rules.reap_every)
 
     def times(self, line: str, after: datetime, up_to: datetime) -> tuple[datetime, ...]:
         """The firings of a cron line in (after, up to]."""
@@ -141,9 +151,10 @@ class State:
 
     def pool_changed(self) -> None:
         """The number of free pollers did: of all (FULL, 0), and of those that serve each site (FULL, its number)."""
-        free = self.free_pollers()
-        self.figures.pool(free, self.now)
-        self.turn(Trouble.FULL, 0, free == 0)
+        self.figures.pool(sum(self.free[group] for group in self.serving), self.now)
+        if self.book is None:
+            return
+        self.turn(Trouble.FULL, 0, self.free_pollers() == 0)
         for site, number in self.sites.items():
             self.turn(Trouble.FULL, number, self.free_pollers(site) == 0)
 
@@ -167,7 +178,8 @@ class State:
         return [hour - HOUR, hour] if hour == self.begin else [hour]
 
 
-def _ceiling(moment: datetime, seconds: int) -> datetime:
+def ceiling(moment: datetime, seconds: int) -> datetime:
+    """The first whole multiple of so many seconds at or after a moment."""
     whole = moment.replace(microsecond=0)
     if whole < moment:
         whole += SECOND

@@ -84,6 +84,7 @@ def _insert(state: State, new: NewExecution) -> Run:
     node = state.nodes[new.master.node_id]
     run = Run(state.new_id(), node, new.scheduled_for, new.overdue_at, new.not_before, None)
     node.active = state.runs[run.execution_id] = run
+    state.ledger.take(run)
     if run.not_before is not None:
         heappush(state.ripe, (run.not_before, run.execution_id))
     if state.book is not None:
@@ -115,12 +116,12 @@ def _skip(state: State, one: SkippedSlots) -> None:
     node = state.nodes[one.master.node_id]
     if state.book is not None:
         state.book.skip(node, one, state.now)
-    state.figures.skipped[one.reason] += one.count
+    state.figures.skip(node.olt.olt_id, one.reason, one.count)
     state.record(EventType.SLOT_SKIPPED, "skipped", node.olt, node=node, slot=one.last, reason=one.reason,
                  slots=one.count, first=one.first, last=one.last, **one.facts)  # fmt: skip
     cause = quota.cause_of_skip(one.reason)
     for settlement in settlements_of_skip(node, one.first, one.last, one.count, cause, state.times):
-        state.ledger.settle(settlement)
+        state.ledger.skip(settlement)
 
 
 def _wind(state: State, plan: Plan) -> None:

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import Any
 
+from portal.domain import quota
 from portal.domain.messages import N_
 from portal.domain.pool import SATURATED_ABOVE
 from portal.domain.statuses import QuotaStatus
@@ -58,33 +59,47 @@ class Outlook:
 
 
 def apply(world: World, change: Change) -> World:
-    """The world with other settings. Nonsense: a key that no node has, or nothing left to run."""
-    keys = {node.key for node in world.nodes}
+    """The world with other settings: intervals and what is disabled on the watched OLTs, pollers for all.
+
+    Nonsense: a key that none of their masters has, or nothing of theirs left to run.
+    """
+    keys = {node.key for node in world.nodes if world.watches(node.olt_id)}
     unknown = sorted({*change.intervals, *change.disabled} - keys)
+    for key in unknown:
+        if key in world.chained:
+            masters = ", ".join(sorted(world.chained[key]))
+            raise Nonsense(f"{key} is chained to {masters}; only masters can be tried")
     if unknown:
         raise Nonsense(f"no node has the key {', '.join(unknown)}; there are: {', '.join(sorted(keys))}")
     both = sorted(set(change.intervals) & set(change.disabled))
     if both:
         raise Nonsense(f"{', '.join(both)} cannot be disabled and have another interval at once")
-    nodes = tuple(_changed(node, change) for node in world.nodes if node.key not in change.disabled)
-    if not nodes:
+    nodes = tuple(found for node in world.nodes if (found := _changed(node, change, world)) is not None)
+    if not any(world.watches(node.olt_id) for node in nodes):
         raise Nonsense("nothing would be left to run: every node would be switched off")
     rules = world.rules if change.pollers is None else replace(world.rules, pollers={ALL_SITES: change.pollers})
-    return World(world.olts, nodes, rules)
+    return replace(world, nodes=nodes, rules=rules)
 
 
-def _changed(node: NodeSpec, change: Change) -> NodeSpec:
-    """Another interval. Phases stay as they are (`folded`): how it goes on is looked for, not the first hour."""
+def _changed(node: NodeSpec, change: Change, world: World) -> NodeSpec | None:
+    """Another interval; None: disabled. Phases stay (`folded`): how it goes on is looked for, not the first hour."""
+    if not world.watches(node.olt_id):
+        return node
+    if node.key in change.disabled:
+        return None
     interval = change.intervals.get(node.key)
     return node if interval is None else replace(node, interval_seconds=interval, cron=None)
 
 
-def folded(world: World, begin: datetime) -> World:
-    """Every clock of an interval at its first slot after `begin`: no more than one interval away, none in the past."""
-    return replace(world, nodes=tuple(_fold(node, begin) for node in world.nodes))
+def folded(world: World, begin: datetime, next_cron: NextCron) -> World:
+    """Every clock at its first slot after `begin`: of an interval no more than one away, none in the past."""
+    return replace(world, nodes=tuple(_fold(node, begin, next_cron) for node in world.nodes))
 
 
-def _fold(node: NodeSpec, begin: datetime) -> NodeSpec:
+def _fold(node: NodeSpec, begin: datetime, next_cron: NextCron) -> NodeSpec:
+    if node.cron is not None:
+        late = node.first is None or node.first <= begin
+        return replace(node, first=next_cron(node.cron, begin)) if late else node
     if node.first is None or not node.interval_seconds:
         return node
     step = timedelta(seconds=node.interval_seconds)
@@ -92,13 +107,18 @@ def _fold(node: NodeSpec, begin: datetime) -> NodeSpec:
     return replace(node, first=begin + (away or step))
 
 
-def outlook(world: World, begin: datetime, hours: int, seed: int, next_cron: NextCron) -> Outlook:
-    """Live a world for so many hours and sum it up."""
-    machine = Machine(folded(world, begin), begin, next_cron=next_cron, fortune=Fortune(seed), keep_log=0)
-    until = begin + timedelta(hours=hours)
+def outlook(world: World, now: datetime, hours: int, seed: int, next_cron: NextCron) -> Outlook:
+    """Live a world for so many whole hours, from the next full hour on, and sum it up.
+
+    Part of an hour would be judged by promises that it does not stand for.
+    """
+    begin = quota.hour_at(now) if now == quota.hour_at(now) else quota.hour_at(now) + quota.HOUR
+    found = folded(world, begin, next_cron)
+    machine = Machine(found, begin, next_cron=next_cron, fortune=Fortune(seed), keep_log=0)
+    until = begin + hours * quota.HOUR
     machine.run(until)
     state = machine.state
-    load = _load(state, until)
+    load = _load(world, state, until)
     machine.run(until + world.rules.close_after)  # the last hour is judged like the others
     sums = state.ledger.verdicts
     names = {olt.olt_id: olt.name for olt in state.olts.values()}
@@ -116,15 +136,17 @@ def outlook(world: World, begin: datetime, hours: int, seed: int, next_cron: Nex
     )  # fmt: skip
 
 
-def _load(state: State, now: datetime) -> dict[str, Any]:
-    """How much was done so far, how late, and how busy all were."""
+def _load(world: World, state: State, now: datetime) -> dict[str, Any]:
+    """How much was done so far, how late, and how busy all were: what runs still counts up to now."""
     figures = state.figures
-    busy = [figures.busy_share(olt, now) for olt in state.olts]
+    for run in (olt.running for olt in state.olts.values() if olt.running is not None):
+        figures.held(run, now)
+    busy = [figures.busy_share(olt, now) for olt in state.olts if world.watches(olt)]
     saturated = sum(share > SATURATED_ABOVE for share in busy)
     return {
         "composites": figures.composites,
         "delay_p50": figures.delays.quantile(0.5), "delay_p95": figures.delays.quantile(0.95),
-        "pool_busy": round(figures.pool_share(sum(state.pollers.values()), now), 1),
+        "pool_busy": round(figures.pool_share(state.serving, now), 1),
         "pool_full": round(figures.full_share(now), 1),
         "olt_busiest": round(max(busy, default=0.0), 1), "olts_saturated": saturated,
         "skips": {reason.value: slots for reason, slots in sorted(figures.skipped.items())},

@@ -16,7 +16,7 @@ def _slot(run: Run) -> datetime:
     return run.scheduled_for
 
 
-def _held(olt: Olt) -> list[Hold]:
+def held(olt: Olt) -> list[Hold]:
     """The try that goes on."""
     run = olt.running
     if run is None or run.started_at is None:
@@ -29,7 +29,7 @@ class Witness:
 
     def __init__(self, state: State, book: Book) -> None:
         self.book, self.sites = book, state.sites
-        self.holds = {olt: [*holds, *_held(state.olts[olt])] for olt, holds in book.holds.items()}
+        self.holds = {olt.olt_id: [*book.holds[olt.olt_id], *held(olt)] for olt in state.olts.values()}
         self._starts = {olt: [hold.since for hold in holds] for olt, holds in self.holds.items()}
         self._since = {name: [span.since for span in spans] for name, spans in book.spans.items()}
         self._of_node: dict[int, list[Run]] = defaultdict(list)

@@ -1,5 +1,6 @@
 """What the time machine works on: OLTs, their masters, and the executions that are alive. State, no rules. Pure."""
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
@@ -28,7 +29,8 @@ class NodeSpec:
     """One master and what its composite takes. Exactly one of `interval_seconds` and `cron`.
 
     `first`: its next slot, None while it is disabled. `durations`: of its last runs in seconds, oldest first; without
-    them `median` is what a run takes. `time_limit`: of the whole composite, seconds.
+    them `median` is what a run takes. `time_limit`: of the whole composite, seconds; the product knows none. `usual`:
+    what promises reckon a run to take where clocks go on from the end, seconds.
     """
 
     node_id: int
@@ -41,10 +43,11 @@ class NodeSpec:
     priority: int = 40
     max_retries: int = 2
     retry_delay: int = 120
-    time_limit: float = 600.0
+    time_limit: float = math.inf
     durations: tuple[float, ...] = ()
     median: float = 2.0
     enabled: bool = True
+    usual: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -99,6 +102,7 @@ class Node:
     durations: tuple[float, ...]
     median: float
     enabled: bool
+    usual: float
     next_run_at: datetime | None = None
     active: "Run | None" = None
     draws: int = 0
@@ -175,11 +179,21 @@ class Outcome:
 
 @dataclass(frozen=True)
 class World:
-    """Everything a machine is made from."""
+    """Everything a machine is made from.
+
+    `watched`: the OLTs whose figures and verdicts are wanted (None: all); the others are lived along with them.
+    `chained`: key of a chained node of theirs → keys of its masters; they run in their masters' composites.
+    """
 
     olts: tuple[OltSpec, ...]
     nodes: tuple[NodeSpec, ...]
     rules: Rules = field(default_factory=Rules)
+    watched: frozenset[int] | None = None
+    chained: Mapping[str, frozenset[str]] = field(default_factory=dict)
+
+    def watches(self, olt_id: int) -> bool:
+        """Whether an OLT is one of those that are looked at."""
+        return self.watched is None or olt_id in self.watched
 
 
 def build_olt(spec: OltSpec) -> Olt:
@@ -192,6 +206,7 @@ def build_node(spec: NodeSpec, olt: Olt) -> Node:
     node = Node(
         spec.node_id, olt, spec.key, quota.task_type(spec.kind, spec.key), spec.kind, spec.interval_seconds, spec.cron,
         spec.priority, spec.max_retries, spec.retry_delay, spec.time_limit, spec.durations, spec.median, spec.enabled,
+        spec.usual,
     )  # fmt: skip
     olt.nodes.append(node)
     return node

@@ -7,8 +7,10 @@ from typing import Any
 
 import pytest
 
+from portal.domain import schedule
 from portal.domain.explain import explain
-from portal.domain.statuses import ExecutionStatus, LossCause, SkipReason
+from portal.domain.statuses import TERMINAL, ExecutionStatus, LossCause, OltState, SkipReason
+from scheduler.timemachine.book import Book
 from scheduler.timemachine.durations import Fortune
 from scheduler.timemachine.events import Havoc, scenario
 from scheduler.timemachine.machine import Machine
@@ -51,13 +53,40 @@ def test_explain_answers_a_thousand_random_gaps_with_the_true_cause() -> None:
     witness, recall = Witness(machine.state, book), Recall(machine.state, book)
     nodes = {name[0]: run.node for name, runs in book.runs.items() for run in runs}
     nodes |= {skip.node.node_id: skip.node for skip in book.skips}
-    gaps = [name for name in book.slots() if name not in book.withdrawn and witness.causes(*name)]
     wrong: list[Any] = []
     kinds: Counter[LossCause | None] = Counter()
-    for ident, slot in chance.sample(gaps, GAPS):
+    for ident, slot in chance.sample(gaps(book), GAPS):
         answer, truth = explain(recall.facts(nodes[ident], slot)), witness.causes(ident, slot)
         kinds[answer.cause] += 1
         if answer.slot != slot or answer.cause not in truth:
             wrong.append((ident, slot, answer, truth))
     assert wrong == []
     assert len(kinds) >= 8 and kinds[LossCause.UNKNOWN] == 0
+
+
+def gaps(book: Book) -> list[tuple[int, datetime]]:
+    """Every slot that was skipped, or whose execution ended without success."""
+    failed = [
+        name for name, runs in book.runs.items()
+        if any(run.status in TERMINAL and run.status is not ExecutionStatus.SUCCESS for run in runs)
+    ]  # fmt: skip
+    return sorted({*failed, *(name for name, skips in book.skipped.items() if skips)})
+
+
+def test_every_gap_has_a_true_cause_and_slots_that_are_skipped_for_none_are_seen(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def without_cause() -> list[tuple[int, datetime]]:
+        machine = lived(5, DAY / 12, Havoc(300, 90, 150, 150, 24), olts=20, pollers=3)
+        book = machine.history()
+        witness = Witness(machine.state, book)
+        return [name for name in gaps(book) if not witness.causes(*name)]
+
+    assert without_cause() == []
+    truly = schedule.blocked
+
+    def lying(state: OltState, until: datetime | None, now: datetime) -> SkipReason | None:
+        return truly(state, until, now) or (SkipReason.OLT_PAUSED if now.minute % 10 == 7 else None)
+
+    monkeypatch.setattr(schedule, "blocked", lying)
+    assert len(without_cause()) > 20

@@ -14,7 +14,7 @@ from portal.domain.statuses import ExecutionStatus
 from portal.extensions import db
 from portal.models import Execution, WorkflowNode
 from scheduler.timemachine import loading
-from tests.support.builders import make_node, make_olt
+from tests.support.builders import make_chained, make_node, make_olt
 
 NOW = datetime.now(UTC).replace(microsecond=0)
 
@@ -56,7 +56,7 @@ def told(app: Flask, *arguments: str) -> Any:
 def test_present_and_changed_settings_stand_side_by_side(two_olts: Flask) -> None:
     result = run(two_olts, "--pollers", "1", "--interval", "text=2m")
     assert result.exit_code == 0, result.output
-    assert result.stdout.startswith("2 h of 2 OLTs with 4 nodes, seed 1\n")
+    assert result.stdout.startswith("2 h of 2 OLTs with 4 masters, seed 1\n")
     assert "present settings" in result.stdout and "changed settings" in result.stdout
 
 
@@ -76,7 +76,50 @@ def test_a_pool_too_small_shows_in_the_changed_column_only(two_olts: Flask) -> N
 def test_only_the_named_olts_and_without_what_is_disabled(two_olts: Flask) -> None:
     both = told(two_olts, "--olts", "OLT-B", "--disable", "text")
     assert both["present"]["quotas"] > both["changed"]["quotas"] > 0
-    assert "1 OLTs with 2 nodes" in run(two_olts, "--olts", "OLT-B").stdout
+    head = "2 h of 1 OLTs with 2 masters (beside 1 others on the same pollers)"
+    assert head in run(two_olts, "--olts", "OLT-B").stdout
+
+
+def test_named_olts_are_shown_with_what_the_others_leave_them_of_the_pool(two_olts: Flask) -> None:
+    with two_olts.app_context():
+        for number in range(6):
+            olt = make_olt(f"OLT-C{number}", NOW)
+            node = make_node(olt, "text", NOW, kind="get", oid="huawei.onu_description", interval="60s")
+            add_runs(node, 3, 50_000)
+        db.session.remove()
+    both = told(two_olts, "--olts", "OLT-B", "--pollers", "2")
+    assert both["present"]["required"] == both["changed"]["required"] == 2 * (60 + 12)
+    assert both["present"]["losses"] == {} and both["changed"]["losses"]["pool_full"] > 10
+
+
+def test_a_cron_line_that_is_due_at_this_moment_is_lived(two_olts: Flask) -> None:
+    with two_olts.app_context():
+        node = make_node(make_olt("OLT-C", NOW), "discovery", NOW, cron="*/5 * * * *")
+        node.next_run_at = NOW.replace(minute=NOW.minute - NOW.minute % 5, second=0)
+        add_runs(node, 3, 4_000)
+        db.session.remove()
+    present = told(two_olts, "--olts", "OLT-C")["present"]
+    assert present["required"] == present["completed"] == 24
+
+
+def test_a_recorded_success_is_lived_as_one_however_long_it_took(two_olts: Flask) -> None:
+    with two_olts.app_context():
+        add_runs(make_node(make_olt("OLT-C", NOW), "discovery", NOW, interval="30m"), 3, 660_000)
+        db.session.remove()
+    present = told(two_olts, "--olts", "OLT-C")["present"]
+    assert (present["required"], present["completed"]) == (4, 4)
+
+
+def test_chained_nodes_are_known_but_cannot_be_tried(two_olts: Flask) -> None:
+    with two_olts.app_context():
+        master = make_node(make_olt("OLT-C", NOW), "discovery", NOW)
+        add_runs(master, 3, 4_000)
+        make_chained(master, "description", NOW)
+        db.session.remove()
+    words = "description is chained to discovery; only masters can be tried"
+    assert words in run(two_olts, "--interval", "description=10m").output
+    assert words in run(two_olts, "--olts", "OLT-C", "--disable", "description").output
+    assert "no node has the key description" in run(two_olts, "--olts", "OLT-A", "--disable", "description").output
 
 
 def test_the_same_seed_says_the_same_and_nothing_is_written(two_olts: Flask) -> None:
@@ -97,6 +140,9 @@ def test_the_same_seed_says_the_same_and_nothing_is_written(two_olts: Flask) -> 
         (("--interval", "text=often"), "is no duration"),
         (("--interval", "text=5s"), "an interval is at least 30 s"),
         (("--interval", "text"), "write key=interval"),
+        (("--interval", "text=400d"), "text: an interval is at most 31d"),
+        (("--interval", "text=9999999d"), "text: an interval is at most 31d"),
+        (("--interval", "text=2m", "--interval", "text=3m"), "text is given twice"),
         (("--disable", "gone"), "no node has the key gone"),
         (("--disable", "discovery", "--disable", "text"), "would be switched off"),
         (("--pollers", "0"), "0 is not in the range"),

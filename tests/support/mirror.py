@@ -1,9 +1,10 @@
 """The time machine's history lived on the real database: the same moments and luck, the product's own statements.
 
-Only what RQ, Redis and the wire would do is played: queues in memory, and outcomes by the same seed.
+Ticks, reaper, reviver, coordinator and the close of hours are the product's. Only what RQ, Redis, pollers and the wire
+would do is played: queues in memory, and outcomes by the same seed.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from heapq import heappop, heappush
@@ -18,16 +19,19 @@ from portal.domain.intervals import show
 from portal.domain.statuses import ErrorKind, ExecutionStatus, OltState, StepStatus
 from portal.domain.tickets import Ticket
 from portal.extensions import db, transaction
-from portal.models import CoordinatorLog, Execution, Olt, Poller, Pool, WorkflowNode
-from portal.services.dispatch import executions, reachability, slots
+from portal.models import CoordinatorLog, Execution, NodePace, Olt, Poller, Pool, WorkflowNode
+from portal.services.coordinating import closing
+from portal.services.dispatch import executions, pool, reachability
 from portal.services.network import olts, workflows
+from scheduler import reaper, tick
+from scheduler.coordinator import loop
+from scheduler.periodic import JOBS
 from scheduler.timemachine import events, world
 from scheduler.timemachine.durations import Fortune, outcome
 from scheduler.timemachine.queues import Queues
 from scheduler.timemachine.state import EDIT, END, SECOND, UPKEEP
 from scheduler.timemachine.world import World
 from tests.support.builders import ACTOR, make_node, make_olt
-from tests.support.ticking import take
 
 MS = timedelta(milliseconds=1)
 
@@ -48,18 +52,34 @@ def build(made: World, now: datetime) -> None:
         with transaction() as session:
             clock = {"next_run_at": node.first, "anchor_at": node.first}
             session.execute(update(WorkflowNode).where(WorkflowNode.id == node.node_id).values(clock))
+            if node.usual:
+                milliseconds = round(node.usual * 1000)
+                session.add(NodePace(node_id=node.node_id, durations=[milliseconds], p50_ms=milliseconds,
+                                     p95_ms=milliseconds, updated_at=now))  # fmt: skip
 
 
-def open_pool(size: int, now: datetime) -> None:
-    """So many free pollers."""
+def open_pools(sizes: Mapping[str, int], now: datetime) -> dict[str, list[str]]:
+    """Free pollers, so many of each site; returns the names of their workers by site."""
+    workers: dict[str, list[str]] = {}
     with transaction() as session:
-        pool = Pool(name="test", host="test", pid=1, size=size, started_at=now, seen_at=now)
-        session.add(pool)
-        session.flush()
-        session.add_all(
-            Poller(pool_id=pool.id, host="test", poller_id=n, worker=f"p{n}", pid=n, started_at=now, seen_at=now)
-            for n in range(size)
-        )
+        for site, size in sizes.items():
+            pool = Pool(name=f"test/{site}", host="test", site=None if site == world.ALL_SITES else site, pid=1,
+                        size=size, started_at=now, seen_at=now)  # fmt: skip
+            session.add(pool)
+            session.flush()
+            workers[site] = [f"{site}-{n:02}" for n in range(size)]
+            session.add_all(
+                Poller(pool_id=pool.id, host="test", poller_id=n, worker=worker, pid=n, started_at=now, seen_at=now)
+                for n, worker in enumerate(workers[site])
+            )
+    return workers
+
+
+def attend(now: datetime) -> None:
+    """The pollers show themselves."""
+    with transaction() as session:
+        session.execute(update(Poller).values(seen_at=now))
+        session.execute(update(Pool).values(seen_at=now))
 
 
 def close_pool() -> None:
@@ -75,9 +95,10 @@ class _Try:
 
     work: CompositeWork
     node: world.Node
+    group: str
     worker: str
     coming: world.Outcome
-    killed: bool = False
+    killed: datetime | None = None
 
 
 @dataclass
@@ -98,14 +119,13 @@ class Mirror:
         self.tickets: dict[str, Ticket] = {}
         self.tries: dict[int, _Try] = {}  # OLT id → what holds it
         self.coming: list[tuple[datetime, int, int, Callable[[Any], None], Any]] = []
-        self.size = self.made.rules.pollers[world.ALL_SITES]
-        self.idle = [f"p{n}" for n in range(self.size)]
+        self.groups = sorted(self.made.rules.pollers, key=lambda site: (site == world.ALL_SITES, site))
         self.last_tick, self.ticking = self.begin - SECOND, True
-        self.monkeypatch.setattr(queueing, "push", self._push)
-        self.monkeypatch.setattr(queueing, "withdraw", self._withdraw)
-        self.monkeypatch.setattr(queueing, "ask_to_stop", self._ask_to_stop)
+        for name in ("push", "withdraw", "ask_to_stop", "ask_to_stop_token", "unknown", "lease_tokens", "mark_ready"):
+            self.monkeypatch.setattr(queueing, name, getattr(self, f"_{name}"))
+        self.monkeypatch.setattr(reaper, "datetime", _Clock(self))
         build(self.made, self.begin)
-        open_pool(self.size, self.begin)
+        self.idle = open_pools(self.made.rules.pollers, self.begin)
 
     # Redis
 
@@ -125,6 +145,24 @@ class Mirror:
                 work = held.work
                 executions.give_up_lease(work.execution_id, work.token, "asked to stop", self.now, aborted=True)
                 self._let_go(olt_id)
+
+    def _ask_to_stop_token(self, olt_id: int, token: int) -> bool:
+        mine = olt_id in self.tries and self.tries[olt_id].work.token == token
+        self._ask_to_stop([olt_id] if mine else [])
+        return mine
+
+    def _unknown(self, tickets: list[Ticket]) -> list[Ticket]:
+        return [one for one in tickets if not self.queues.holds(self.tickets.get(one.job_id))]
+
+    def _lease_tokens(self, olt_ids: list[int]) -> dict[int, int]:
+        """What is held; the lease of a poller that was killed runs out."""
+        lease = timedelta(seconds=self.made.rules.lease_seconds)
+        for olt_id in [olt for olt, one in self.tries.items() if one.killed and one.killed + lease <= self.now]:
+            self._let_go(olt_id)
+        return {olt: self.tries[olt].work.token for olt in olt_ids if olt in self.tries}
+
+    def _mark_ready(self, _olts: list[tuple[int, str]], _seconds: float) -> int:
+        return 0
 
     # Time
 
@@ -166,32 +204,50 @@ class Mirror:
             action(payload)
         if ticks == self.now and self.ticking:
             self.last_tick = self.now
-            self._push(take(self.now)[1])
-            self._push(slots.queue_ripe(self.now))
-        while self.idle and (ticket := self.queues.claim(int(self.now.timestamp()))) is not None:
-            self._start(ticket)
+            tick.tick("test", self.now)
+        for group in self.groups:
+            while self.idle[group] and (ticket := self.queues.claim(int(self.now.timestamp()), group)) is not None:
+                self._start(ticket, group)
 
     def _periodic(self, _: Any) -> None:
-        """The reviver's pass, each 5 s while the scheduler runs."""
+        """The periodic jobs at their paces while the scheduler runs: reviver, reaper, history of the pool, coordinator
+
+        and the close of hours.
+        """
         self.at(self.now + timedelta(seconds=self.made.rules.reap_every), UPKEEP, self._periodic)
-        if self.ticking:
-            reachability.end_pauses(self.now)
-            asked = [one.olt_id for one in reachability.suspects(self.now, 64) if one.olt_id not in self.tries]
+        if self._each(queueing.RECORD_POLLER_STATS):
+            attend(self.now)
+        if not self.ticking:
+            return
+        reachability.end_pauses(self.now)
+        asked = [one.olt_id for one in reachability.suspects(self.now, 64) if one.olt_id not in self.tries]
+        if asked:
             reachability.record_probes({olt: not self.olts[olt].silent for olt in asked}, self.now)
+        reaper.reap()
+        if self._each(queueing.RECORD_POLLER_STATS):
+            pool.record_stats(self.now)
+        loop.run(self.now)
+        if self._each(queueing.CLOSE_HOURS):
+            closing.close_due(self.now)
+
+    def _each(self, task: str) -> bool:
+        """Whether the round is one of a job's."""
+        (job,) = (job for job in JOBS if job.task == task)
+        return int(self.now.timestamp()) % job.interval == 0
 
     # Pollers
 
-    def _start(self, ticket: Ticket) -> None:
+    def _start(self, ticket: Ticket, group: str) -> None:
         self.tokens += 1
-        worker = self.idle[0]
+        worker = self.idle[group][0]
         work = executions.start(ticket.execution_id, self.tokens, worker, self.now, self.now)
         if work is None:
             self.queues.release(ticket.olt_id)
             return
-        self.idle.remove(worker)
+        self.idle[group].remove(worker)
         row = work.steps[0].node_id
         node = next(node for ident, node in self.nodes.items() if self.ids[ident] == row)
-        made = _Try(work, node, worker, outcome(self.made.rules, self.fortune, node, self.now))
+        made = _Try(work, node, group, worker, outcome(self.made.rules, self.fortune, node, self.now))
         self.tries[ticket.olt_id] = made
         self._expect(made)
 
@@ -209,18 +265,8 @@ class Mirror:
     def _let_go(self, olt_id: int) -> None:
         made = self.tries.pop(olt_id)
         if made.worker and not made.killed:
-            self.idle = sorted({*self.idle, made.worker})
+            self.idle[made.group] = sorted({*self.idle[made.group], made.worker})
         self.queues.release(olt_id)
-
-    def _lose(self, made: _Try) -> None:
-        if self.tries.get(made.work.olt_id) is not made:
-            return
-        if not self.ticking:
-            self.at(_round(self.now + MS), UPKEEP, self._lose, made)
-            return
-        tickets = executions.lost([(made.work.execution_id, made.work.token)], "lost", self.now)
-        self._let_go(made.work.olt_id)
-        self._push(tickets)
 
     # Events
 
@@ -279,24 +325,32 @@ class Mirror:
 
     def _switch_pollers(self, up: bool, killed: bool) -> None:
         if up:
-            open_pool(self.size, self.now)
-            self.idle = [f"p{n}" for n in range(self.size)]
+            self.idle = open_pools(self.made.rules.pollers, self.now)
             return
         close_pool()
-        self.idle = []
-        expired = _round(self.now + timedelta(seconds=self.made.rules.lease_seconds))
+        self.idle = {group: [] for group in self.groups}
         for olt_id in sorted(self.tries):
             made = self.tries[olt_id]
             if made.killed:
                 continue
             if killed:
-                made.killed = True
-                self.at(expired, UPKEEP, self._lose, made)
+                made.killed = self.now
                 continue
             made.worker = ""
             tickets = executions.hand_over(made.work.execution_id, made.work.token, "stopped", self.now)
             self._let_go(olt_id)
             self._push(tickets)
+
+
+@dataclass
+class _Clock:
+    """`datetime` for who asks what time it is."""
+
+    mirror: Mirror
+
+    def now(self, _zone: Any) -> datetime:
+        """The moment that is lived."""
+        return self.mirror.now
 
 
 def _result(work: CompositeWork, came: world.Outcome, now: datetime) -> CompositeResult:

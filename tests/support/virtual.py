@@ -40,7 +40,7 @@ def many_olts(
                 NodeSpec(
                     olt * 100 + number, olt, f"node-{number}" if number else "discovery", kind,
                     None if cron else chance.choice(intervals), cron, first, priority=chance.choice((20, 40, 90)),
-                    max_retries=chance.choice((0, 2)), median=chance.choice((0.8, 3.0, 10.0, 40.0)),
+                    max_retries=chance.choice((0, 2)), median=chance.choice((0.8, 3.0, 10.0, 40.0)), time_limit=600,
                 )
             )  # fmt: skip
     found = tuple(OltSpec(olt, f"OLT-{olt:02}", SITES[olt % 3] if sites else "") for olt in range(1, olts + 1))

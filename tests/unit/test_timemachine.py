@@ -3,6 +3,7 @@
 from collections import Counter
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 import pytest
 
@@ -26,7 +27,7 @@ from scheduler.timemachine.events import (
 )
 from scheduler.timemachine.machine import Machine
 from scheduler.timemachine.queues import Queues
-from scheduler.timemachine.whatif import Change, Nonsense, apply, outlook, table
+from scheduler.timemachine.whatif import Change, Nonsense, Outlook, apply, outlook, table
 from scheduler.timemachine.world import ALL_SITES, NodeSpec, OltSpec, Rules, Run, World
 from tests.support.virtual import cron_in, many_olts
 
@@ -217,6 +218,25 @@ def test_the_checker_sees_a_slot_that_was_run_twice_and_one_that_was_lost() -> N
     ]  # fmt: skip
 
 
+@pytest.mark.parametrize("more", [(), (NodeSpec(2, 2, "other", NodeKind.GET, 60, first=TEN + MINUTE),)])
+def test_both_see_a_clock_that_was_forgotten(more: tuple[NodeSpec, ...]) -> None:
+    machine = one_node(until=TEN + 10 * MINUTE, more=more)
+    machine.state.due = [entry for entry in machine.state.due if entry[1] != 1]
+    machine.run(TEN + 12 * MINUTE)
+    assert machine.wrong_slots() == ["node 1 slot 27 10:11:00: 1 on the grid, 0 states"]
+    assert [(one.column, one.kept - one.recounted) for one in machine.audit()] == [("pending", 1)]
+
+
+def test_slots_that_come_while_nothing_ticks_are_not_missed_before_it_ticks_again() -> None:
+    for second in (60, 60.4):  # a slot at that moment is not decided, one before it is
+        down = TEN + timedelta(seconds=second)
+        machine = one_node((down, SchedulerUp(False)), until=TEN + 20 * MINUTE)
+        assert len(ended(machine)) == (second > 60)
+        up = machine.state.now + timedelta(milliseconds=400)
+        again = one_node((down, SchedulerUp(False)), (up, SchedulerUp(True)), until=up)
+        assert again.wrong_slots() == []
+
+
 # Order
 
 
@@ -281,14 +301,81 @@ def test_what_if_shows_what_more_pollers_and_longer_intervals_would_bring() -> N
     assert any(line.lstrip().startswith("pool_full") for line in lines)
 
 
+def of_one_minute(olt: int, site: str = "", **more: Any) -> tuple[OltSpec, NodeSpec]:
+    """An OLT whose only node runs each minute, for 30 s."""
+    every: dict[str, Any] = {"interval_seconds": 60, "first": TEN + 30 * SECOND, "durations": (30.0,)} | more
+    return OltSpec(olt, f"OLT-{olt}", site), NodeSpec(olt, olt, "power", NodeKind.GET, **every)
+
+
+def of_olts(*olts: tuple[OltSpec, NodeSpec], **more: Any) -> World:
+    return World(tuple(olt for olt, _ in olts), tuple(node for _, node in olts), **more)
+
+
+def foreseen(*olts: tuple[OltSpec, NodeSpec], now: datetime = TEN, hours: int = 1, **more: Any) -> Outlook:
+    return outlook(of_olts(*olts, **more), now, hours, 1, cron_in("UTC"))
+
+
+@pytest.mark.parametrize("now", [TEN, TEN + 50 * MINUTE, TEN + 59 * MINUTE + 59 * SECOND])
+def test_what_if_judges_the_whole_hours_that_it_lives(now: datetime) -> None:
+    found = foreseen(of_one_minute(1), now=now)
+    assert (found.required, found.completed, found.quotas, found.at_risk) == (60, 60, 1, 0)
+    assert abs(found.composites - found.required) <= 1  # the last one ends after the hour
+
+
+@pytest.mark.parametrize("late", [timedelta(), SECOND, 7 * MINUTE, 3 * DAY])
+def test_what_if_lives_cron_lines_whose_next_run_has_just_passed(late: timedelta) -> None:
+    cron = {"interval_seconds": None, "cron": "*/5 * * * *", "first": TEN}
+    found = foreseen(of_one_minute(1, **cron), now=TEN + late, hours=2)
+    assert (found.required, found.completed) == (24, 24)
+
+
+def test_what_if_takes_a_long_run_that_was_a_success_for_one_again() -> None:
+    found = foreseen(of_one_minute(1, interval_seconds=1800, durations=(660.0,)), hours=2)
+    assert (found.completed, found.losses) == (4, {})
+
+
+def test_what_if_shows_the_named_olts_as_they_are_among_all_others() -> None:
+    olts = [of_one_minute(olt, durations=(31.0,)) for olt in range(1, 6)]
+    alone, among = foreseen(olts[-1]), foreseen(*olts, watched=frozenset({5}), rules=Rules({ALL_SITES: 2}))
+    assert among.required == alone.required == 60
+    assert 0 < among.completed < 55  # work for 2.6 pollers
+    assert sum(among.losses.values()) == 60 - among.completed and among.losses["pool_full"]
+    assert among.composites < 60 and among.pool_busy > 85 and among.delay_p95 > alone.delay_p95
+    assert {olt for olt, *_ in among.worst} == {"OLT-5"}
+
+
+def test_what_if_counts_only_pollers_that_serve_the_olts_of_its_figures() -> None:
+    lima, cusco = of_one_minute(1, "lima"), of_one_minute(2, "cusco", durations=(60.0,))
+    rules = Rules({"lima": 1, "cusco": 1, "nowhere": 50})
+    assert foreseen(lima, cusco, rules=rules, watched=frozenset({1})).pool_busy == pytest.approx(50, abs=1)
+    assert foreseen(lima, cusco, rules=rules).pool_busy > 70
+
+
+def test_what_if_changes_nodes_of_the_named_olts_only() -> None:
+    world = of_olts(of_one_minute(1), of_one_minute(2), watched=frozenset({1}))
+    changed = apply(world, Change(intervals={"power": 600}))
+    assert [node.interval_seconds for node in changed.nodes] == [600, 60]
+    assert changed.watched == world.watched
+    with pytest.raises(Nonsense, match="nothing would be left"):
+        apply(world, Change(disabled=("power",)))
+
+
+def test_what_if_begins_after_a_pause_that_ends_before_its_first_hour() -> None:
+    olt, node = of_one_minute(1)
+    paused = replace(olt, state=OltState.PAUSED, paused_until=TEN + 55 * MINUTE)
+    assert foreseen((paused, node), now=TEN + 50 * MINUTE).completed == 60
+
+
 @pytest.mark.parametrize(
     ("change", "words"),
     [(Change(intervals={"power": 60}), "no node has the key power"),
      (Change(disabled=("gone",)), "no node has the key gone"),
+     (Change(disabled=("text",)), "text is chained to discovery; only masters can be tried"),
      (Change(intervals={"node-1": 60}, disabled=("node-1",)), "cannot be disabled and have")],
 )  # fmt: skip
 def test_what_if_refuses_nonsense(change: Change, words: str) -> None:
     world = many_olts(TEN, 5, cron_in("UTC"), olts=2, nodes=2)
+    world = replace(world, chained={"text": frozenset({"discovery"})})
     with pytest.raises(Nonsense, match=words):
         apply(world, change)
 
