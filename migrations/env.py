@@ -5,7 +5,7 @@ from typing import Any, Literal
 from alembic import context
 from alembic.autogenerate.api import AutogenContext
 from flask import current_app
-from sqlalchemy import text
+from sqlalchemy import Connection
 
 from portal.models.types import EncryptedText, UTCDateTime, Word
 
@@ -27,14 +27,21 @@ def include_object(_item: Any, name: str | None, kind: str, _reflected: bool, _o
     return not (kind == "index" and name == "ix_onus_search")
 
 
+def foreign_keys(connection: Connection, *, on: bool) -> None:
+    """On SQLite: a table that batch mode rebuilds is dropped for a moment; cascades must not run on that.
+
+    To the driver itself: within a transaction, which SQLAlchemy begins before any statement, SQLite ignores it.
+    """
+    if connection.dialect.name == "sqlite":
+        driver: Any = connection.connection.dbapi_connection
+        driver.execute(f"PRAGMA foreign_keys={'ON' if on else 'OFF'}")
+
+
 def run() -> None:
     """Upgrade or downgrade in one transaction."""
     extension = current_app.extensions["migrate"]
     with extension.db.engine.connect() as connection:
-        if connection.dialect.name == "sqlite":
-            # A table that batch mode rebuilds is dropped for a moment; cascades must not run on that.
-            connection.execute(text("PRAGMA foreign_keys=OFF"))
-            connection.commit()
+        foreign_keys(connection, on=False)
         context.configure(
             connection=connection,
             target_metadata=extension.db.metadata,
@@ -42,8 +49,11 @@ def run() -> None:
             include_object=include_object,
             **extension.configure_args,
         )
-        with context.begin_transaction():
-            context.run_migrations()
+        try:
+            with context.begin_transaction():
+                context.run_migrations()
+        finally:
+            foreign_keys(connection, on=True)
 
 
 run()

@@ -9,35 +9,46 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from functools import cache
+from itertools import islice
 from typing import Any
 
 from flask import current_app
 from sqlalchemy import ColumnElement, Row, Select, func, or_, select
-from sqlalchemy.orm import Session
+from sqlalchemy.orm import Session, aliased
 
 from portal import cron
 from portal.domain import pace, quota
+from portal.domain.fields import FieldError
+from portal.domain.olt_fields import LONGEST_REQUEST
 from portal.domain.pace import Pace
 from portal.domain.phases import PERIOD, PhasedNode
-from portal.domain.plans import Occupied, PlanNode, Waiting
-from portal.domain.statuses import ExecutionStatus, NodeKind, Presence
-from portal.models import Execution, NodePace, Onu, Workflow, WorkflowNode
+from portal.domain.plans import Blocked, Occupied, PlanNode, Waiting
+from portal.domain.statuses import ExecutionStatus, LossCause, NodeKind, OltState, Presence
+from portal.models import Execution, NodePace, Olt, Onu, Workflow, WorkflowNode
 from portal.models.execution import ACTIVE_SQL
 
 LIKE = 60  # nodes of a kind that a guess is made from
 AHEAD = timedelta(hours=3)  # how far the times of cron lines are read
 
+_LAST_REQUEST_MS = round(1000 * LONGEST_REQUEST)  # time limits are looked at between two requests
 _MS = timedelta(milliseconds=1)
 
 
 @dataclass(frozen=True, slots=True)
 class Master:
-    """A master with what a plan does not need to know of it. `node.pace` is a guess where it has hardly run."""
+    """A master with what a plan does not need to know of it. `node.pace` is a guess where it has hardly run.
+
+    `interval`: as it is stored, in seconds; with NEXTCHECK_MODE=from_end runs are further apart. `clocked`: it may run.
+    """
 
     olt_id: int
     kind: NodeKind
     cron: str | None
     node: PlanNode
+    interval: int | None = None
+    limit_ms: int | None = None  # what it may take at most, with all that is chained to it
+    clocked: bool = True
+    chained: bool = False
 
 
 @dataclass(frozen=True)
@@ -53,23 +64,49 @@ def load(
     session: Session, now: datetime, olt_ids: Collection[int] | None = None, *, until: datetime | None = None
 ) -> dict[int, list[Master]]:  # fmt: skip
     """OLT id → its masters that have a clock, those of these OLTs (None: of all). Cron lines up to `until`."""
-    until = until or now + AHEAD
-    fired = cache(lambda line: cron.firings(line, now - timedelta(seconds=1), until))
-    found = [_master(row, now, fired) for row in session.execute(_query(olt_ids))]
-    return _by_olt(with_guesses(session, found))
+    return by_olt(settled(session, read(session, now, olt_ids, until=until), now))
 
 
-def _query(olt_ids: Collection[int] | None) -> Select[Any]:
+def read(
+    session: Session, now: datetime, olt_ids: Collection[int] | None = None, *, until: datetime | None = None,
+    also: Collection[int] = (),
+) -> list[Master]:  # fmt: skip
+    """As they are stored, without guesses. `also`: ids of nodes that count though they have no clock."""
+    fired = cache(lambda line: firings(line, now - timedelta(seconds=1), until or now + AHEAD))
+    return [_master(row, fired) for row in session.execute(_query(olt_ids, also))]
+
+
+def settled(session: Session, found: list[Master], now: datetime) -> list[Master]:
+    """The same as plans need them: with guesses, none longer than it may take, and paced by NEXTCHECK_MODE."""
+    return [_stepped(_limited(master), now) for master in with_guesses(session, found)]
+
+
+def firings(line: str, after: datetime, until: datetime) -> tuple[datetime, ...]:
+    """When a cron line fires in (after, until]; the next two times of one that fires more rarely."""
+    found = cron.firings(line, after, until)
+    if len(found) > 1:
+        return found
+    try:
+        return tuple(islice(cron.cron_times(line, after, cron.portal_zone()), 2))
+    except FieldError:
+        return ()
+
+
+def _query(olt_ids: Collection[int] | None, also: Collection[int]) -> Select[Any]:
+    chained = aliased(WorkflowNode)
+    of_chained = select(func.sum(chained.time_limit)).where(chained.master_id == WorkflowNode.id).scalar_subquery()
     query = (
         select(
-            Workflow.olt_id, WorkflowNode.id, WorkflowNode.key, WorkflowNode.kind, WorkflowNode.priority,
-            WorkflowNode.next_run_at, WorkflowNode.interval_seconds, WorkflowNode.cron,
-            NodePace.p50_ms, NodePace.p95_ms, func.json_array_length(NodePace.durations).label("runs"),
+            Workflow.olt_id, WorkflowNode.id, WorkflowNode.key, WorkflowNode.kind, WorkflowNode.oid,
+            WorkflowNode.priority, WorkflowNode.next_run_at, WorkflowNode.interval_seconds, WorkflowNode.cron,
+            (WorkflowNode.time_limit + func.coalesce(of_chained, 0)).label("limit"), WorkflowNode.master_id,
+            _clocked().label("clocked"), NodePace.reads, NodePace.p50_ms, NodePace.p95_ms,
+            func.json_array_length(NodePace.durations).label("runs"),
             NodePace.predicted, NodePace.covered, NodePace.error_ms,
         )
         .join(Workflow, Workflow.id == WorkflowNode.workflow_id)
         .outerjoin(NodePace, NodePace.node_id == WorkflowNode.id)
-        .where(_clocked())
+        .where(_clocked() | WorkflowNode.id.in_(also) if also else _clocked())
         .order_by(WorkflowNode.id)
     )  # fmt: skip
     return query if olt_ids is None else query.where(Workflow.olt_id.in_(olt_ids))
@@ -87,19 +124,34 @@ def _from_end() -> bool:
     return bool(current_app.config["NEXTCHECK_MODE"] == "from_end")
 
 
-def _master(row: Row[Any], now: datetime, fired: Any) -> Master:
-    olt_id, ident, key, kind, priority, next_run_at, interval, line, p50, p95, runs, *judged = row
-    known = Pace(p50, p95, runs, *judged) if runs else Pace(0, 0)
-    step = interval
-    if interval is not None and _from_end():  # until its run ends its clock stands
-        step = interval + round(known.p50_ms / 1000)
-        next_run_at = next_run_at or now + timedelta(seconds=step)
-    node = PlanNode(ident, key, quota.task_type(kind, key), priority, next_run_at, step, known,
-                    fired(line) if line else ())  # fmt: skip
-    return Master(olt_id, kind, line, node)
+def _master(row: Row[Any], fired: Any) -> Master:
+    learned = row.runs and row.reads in ("", pace.reads(row.kind, row.oid))
+    known = Pace(row.p50_ms, row.p95_ms, row.runs, row.predicted, row.covered, row.error_ms) if learned else Pace(0, 0)
+    node = PlanNode(row.id, row.key, quota.task_type(row.kind, row.key), row.priority, row.next_run_at,
+                    row.interval_seconds, known, fired(row.cron) if row.cron else ())  # fmt: skip
+    return Master(row.olt_id, row.kind, row.cron, node, row.interval_seconds, 1000 * row.limit + _LAST_REQUEST_MS,
+                  bool(row.clocked), row.master_id is not None)  # fmt: skip
 
 
-def _by_olt(found: Iterable[Master]) -> dict[int, list[Master]]:
+def _limited(master: Master) -> Master:
+    """A slow run is expected to take no longer than it may: then it is broken off. What it usually takes is known."""
+    known, limit = master.node.pace, master.limit_ms
+    if limit is None or known.p95_ms <= limit:
+        return master
+    return replace(master, node=replace(master.node, pace=replace(known, p95_ms=max(known.p50_ms, limit))))
+
+
+def _stepped(master: Master, now: datetime) -> Master:
+    """With NEXTCHECK_MODE=from_end a run begins an interval after the last one's end; until then its clock stands."""
+    if master.interval is None or not _from_end():
+        return master
+    step = master.interval + round(master.node.pace.p50_ms / 1000)
+    next_run_at = master.node.next_run_at or now + timedelta(seconds=step)
+    return replace(master, node=replace(master.node, interval_seconds=step, next_run_at=next_run_at))
+
+
+def by_olt(found: Iterable[Master]) -> dict[int, list[Master]]:
+    """OLT id → its masters."""
     sorted_out: dict[int, list[Master]] = defaultdict(list)
     for master in found:
         sorted_out[master.olt_id].append(master)
@@ -107,7 +159,10 @@ def _by_olt(found: Iterable[Master]) -> dict[int, list[Master]]:
 
 
 def with_guesses(session: Session, found: list[Master]) -> list[Master]:
-    """The same, with a pace for those that have not run often enough to be known by their own."""
+    """The same, with a pace for those that have not run often enough to be known by their own.
+
+    Three SQL statements at most, and one for each kind of them.
+    """
     unknown = [master for master in found if not master.node.pace.known]
     if not unknown:
         return found
@@ -165,6 +220,14 @@ def at_work(
         elif node_id in paces:
             found[olt_id] = replace(seen, waiting=(*seen.waiting, Waiting(node_id, scheduled_for)))
     return found
+
+
+def paused(session: Session, olt_ids: Collection[int] | None = None) -> dict[int, Blocked]:
+    """OLT id → until when nothing is started there because somebody paused it. One SQL statement."""
+    query = select(Olt.id, Olt.paused_until).where(Olt.state == OltState.PAUSED)
+    if olt_ids is not None:
+        query = query.where(Olt.id.in_(olt_ids))
+    return {row.id: Blocked(row.paused_until, LossCause.PAUSED) for row in session.execute(query)}
 
 
 def _end_of(started_at: datetime, known: Pace | None, now: datetime) -> datetime:

@@ -11,7 +11,7 @@ from concurrent.futures import Future
 from dataclasses import dataclass
 from functools import partial
 from typing import NamedTuple
-from urllib.parse import unquote, urlsplit
+from urllib.parse import unquote
 
 import apprise
 from apprise.plugins.base import NotifyBase
@@ -31,6 +31,9 @@ SCHEMES = WITH_HOST | {
     "tgram", "slack", "discord", "gchat", "workflows", "wxteams", "ntfy", "ntfys", "pover", "pbul", "twilio",
     "whatsapp",
 }  # fmt: skip
+_OWN_NTFY = "private"  # ntfy's mode with a server of one's own
+_HOST_IS_TOKEN = ("t2bot",)  # modes (Matrix's) in which the service keeps a token as its host
+_NAMED = re.compile(r"[\w:\[\]-]{1,63}(?:\.[\w-]{1,63})*\.?")  # what a server can be called; a longer part is a token
 _PASTED = "https"  # as Slack, Discord, Teams … show it: Apprise knows which service it is
 _SILENT = ("apprise", "urllib3", "requests", "requests_oauthlib", "oauthlib", "markdown")
 
@@ -43,6 +46,9 @@ NO_TLS = N_("No secure connection (TLS) to the receiver is possible")
 BROKEN_OFF = N_("The connection to the receiver broke")
 WHO_ARE_YOU = N_("The receiver refused the user, password or token")
 REFUSED = N_("The receiver refused the message")
+SEVERAL = N_(
+    "leads to several targets; make a channel for each: one that fails would repeat each message to the others"
+)
 
 # What the library says, from its sources, in the order in which it is looked for.
 _SIGNS = (
@@ -91,10 +97,16 @@ class _Heard(NamedTuple):
 
 
 def look(url: str) -> Shown:
-    """What may be shown of an address; BadAddress when no message could ever be sent to it. Nothing is sent."""
+    """What may be shown of an address. Nothing is sent.
+
+    BadAddress when no message could ever be sent to it, or when it leads to several targets: one of them that refuses
+    would make the others get each message again and again.
+    """
     service, scheme = _service(url)
+    if len(service) > 1:
+        raise BadAddress(SEVERAL)
     kind = scheme if scheme in SCHEMES else _scheme_of(service)
-    return Shown(kind, _host(url, kind))
+    return Shown(kind, _host(service, kind))
 
 
 def send(url: str, title: str, body: str) -> None:
@@ -112,7 +124,7 @@ def send(url: str, title: str, body: str) -> None:
         )
     )  # fmt: skip
     if not result:
-        raise _failure(url, [_Heard(entry.level, entry.message) for entry in result.logs()])
+        raise _failure(url, service, [_Heard(entry.level, entry.message) for entry in result.logs()])
 
 
 def _in_time(notify: Callable[[], apprise.AppriseResult]) -> apprise.AppriseResult:
@@ -196,29 +208,33 @@ def _listed(schemes: object) -> list[str]:
     return [schemes] if isinstance(schemes, str) else [str(scheme) for scheme in schemes]  # type: ignore[attr-defined]
 
 
-def _host(url: str, kind: str) -> str:
-    parts = urlsplit(url.strip())
-    # ntfy://topic is the topic at ntfy.sh, and who knows a topic can read it.
-    shown = kind in WITH_HOST or (kind in ("ntfy", "ntfys") and parts.path.strip("/"))
-    try:
-        return (parts.hostname or "") if shown else ""
-    except ValueError:
-        return ""
+def _host(service: NotifyBase, kind: str) -> str:
+    """The server that the service will talk to, "" where what stands in its place is a secret.
+
+    Asked of the service, not of the address: several services take a token or a topic where others have the host.
+    """
+    mode = getattr(service, "mode", None)
+    if kind in ("ntfy", "ntfys"):  # ntfy://topic is the topic at ntfy.sh, and who knows a topic can read it
+        shown = mode == _OWN_NTFY
+    else:
+        shown = kind in WITH_HOST and mode not in _HOST_IS_TOKEN
+    host = str(service.host or "") if shown else ""
+    return host if _NAMED.fullmatch(host) else ""
 
 
-def _failure(url: str, heard: list[_Heard]) -> DeliveryFailed:
+def _failure(url: str, service: NotifyBase, heard: list[_Heard]) -> DeliveryFailed:
     """The sentence that fits what the library said, and its words without anything of the address."""
     everything = "\n".join(one.text for one in heard)
     message = next((sentence for sentence, sign in _SIGNS if sign.search(everything)), REFUSED)
     told = [one.text for one in heard if one.level in ("WARNING", "ERROR", "CRITICAL")]
     system = _ERRNO.search(everything)
     answer = system[0] if system else told[-1] if told else ""
-    return DeliveryFailed(message, _without_secrets(url, " ".join(answer.split()))[:LONGEST_ANSWER])
+    return DeliveryFailed(message, _without_secrets(url, service, " ".join(answer.split()))[:LONGEST_ANSWER])
 
 
-def _without_secrets(url: str, text: str) -> str:
+def _without_secrets(url: str, service: NotifyBase, text: str) -> str:
     """`text` with three stars for each part of the address, its host excepted where that is shown."""
-    shown = _host(url, url.partition("://")[0].lower())
+    shown = _host(service, _scheme_of(service))
     parts = re.split(r"[/:@?&=;,+#]+", url.partition("://")[2])
     secrets = {form for part in parts for form in (part, unquote(part)) if len(form) > 3 and form != shown}
     for secret in sorted(secrets, key=len, reverse=True):

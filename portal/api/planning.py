@@ -70,7 +70,7 @@ def show_feasibility(olt: int | None, template: int | None, limit: int) -> Reply
     if olt is not None:
         found = [OltFit(olt, _existing(olt), feasibility.of_olt(olt, now))]
     else:
-        found = feasibility.of_olts(now, template)
+        found = feasibility.of_olts(now, template, limit)
     return Reply(planning_bodies.FeasibilityList([_fit(one) for one in found[:limit]], len(found)))
 
 
@@ -90,5 +90,5 @@ def _fit(one: OltFit) -> planning_bodies.Feasibility:
     return planning_bodies.Feasibility(
         olt_id=one.olt_id, olt_name=one.name, busy_percentage=round(100 * fit.share, 2), verdict=fit.verdict,
         failing=list(fit.failing), endangered=list(fit.endangered), blame=fit.blame.key if fit.blame else None,
-        nodes=nodes,
+        nodes=nodes, detailed=one.detailed,
     )  # fmt: skip

@@ -72,16 +72,17 @@ class Feasibility:
     olt_id: int
     olt_name: str
     busy_percentage: Annotated[float, "Of the hour, by the p95 of each run."]
-    verdict: Annotated[Verdict, "tight: above 75 %; impossible: above 100 %."]
+    verdict: Annotated[Verdict, "tight: above 75 %, or a quota fails; impossible: above 100 %."]
     failing: Annotated[list[str], "Task types that will not keep their quota."]
     endangered: Annotated[list[str], "Task types that will not keep it in a slow hour."]
-    blame: Annotated[str | None, "Key of the master that takes most, where it does not fit."]
+    blame: Annotated[str | None, "Key of the master that takes most, or holds the OLT for too long."]
     nodes: Annotated[list[NodeLoad], "Empty in a list for OLTs that fit: ask for the OLT alone."]
+    detailed: Annotated[bool, "False: one of many that may lose slots, of which only the share was looked at."]
 
 
 @dataclass(frozen=True)
 class FeasibilityList:
-    """The busiest first."""
+    """Those that cannot keep their promises first, then the busiest."""
 
     items: list[Feasibility]
     total: Annotated[int, "OLTs in service that were looked at."]

@@ -7,10 +7,12 @@ import click
 from flask.cli import with_appcontext
 
 from portal.cli.output import json_option, now, plain, print_json, print_table, told_on_stderr
-from portal.domain import intervals
+from portal.domain import node_fields
 from portal.domain.feasibility import Feasibility
+from portal.domain.fields import read_all
 from portal.queries import executions, feasibility, phases, plans, pool_advice, workflows
 from portal.queries.feasibility import Edit, OltFit
+from portal.queries.pool_advice import PoolView
 from portal.services.coordinating import phases as service
 
 _FIT_HEAD = ("NODE", "RUNS/H", "P50 MS", "P95 MS", "GUESS", "HELD %", "BUSY %", "WAITS MS", "LOST/H")
@@ -68,7 +70,7 @@ def show_feasibility(olt_name: str | None, settings: Sequence[str], removed: Seq
         if olt_name is None:
             if settings or removed:
                 raise click.ClickException("name the OLT whose nodes are meant")
-            _print_all(feasibility.of_olts(moment), as_json)
+            _print_all(feasibility.of_olts(moment, detailed=None), as_json)
             return
         olt_id = _olt_id(olt_name)
         fit = feasibility.what_if(olt_id, moment, *_changes(olt_id, settings, removed))
@@ -86,10 +88,11 @@ def _changes(olt_id: int, settings: Sequence[str], removed: Sequence[str]) -> tu
         node = nodes.get(key)
         if node is None:
             raise click.ClickException(f"there is no master {key}; there are: {', '.join(nodes) or 'none'}")
-        try:
-            edits.append(Edit(key, node.kind, node.priority, intervals.parse(text), None, node.id))
-        except ValueError as error:
-            raise click.ClickException(str(error)) from None
+        read, errors = read_all({"interval": node_fields.READERS["interval"]}, {"interval": text})
+        if errors or not read["interval"]:
+            reason = errors.get("interval", "is missing: to see it without the node, write --without")
+            raise click.ClickException(f"the interval of {key} {reason}")
+        edits.append(Edit(key, node.kind, node.priority, read["interval"], None, node.id))
     unknown = [key for key in removed if key not in nodes]
     if unknown:
         raise click.ClickException(f"there is no master {unknown[0]}; there are: {', '.join(nodes) or 'none'}")
@@ -113,7 +116,7 @@ def _print_fit(fit: Feasibility) -> None:
     for task in fit.endangered:
         click.echo(f"{task} will not keep its promise in a slow hour")
     if fit.blame:
-        click.echo(f"{fit.blame.key} takes most")
+        click.echo(f"{fit.blame.key} {'keeps the OLT from the others' if fit.blocks else 'takes most'}")
 
 
 def _print_all(found: Sequence[OltFit], as_json: bool) -> None:
@@ -163,15 +166,22 @@ def show_phases(olt_name: str | None, apply_it: bool, as_json: bool) -> None:
 def show_pool(as_json: bool) -> None:
     """How many pollers would be enough, from what ran in the last hour."""
     with told_on_stderr():
-        view = pool_advice.last_hour(now())
+        views = pool_advice.last_hour(now())
     if as_json:
-        print_json(view)
+        print_json(views)
         return
-    if view is None:
+    if not views:
         click.echo("too little ran in the last hour to tell")
-        return
+    for view in views:
+        _print_pool(view, alone=len(views) == 1)
+
+
+def _print_pool(view: PoolView, *, alone: bool) -> None:
     advice = view.advice
-    click.echo(f"{advice.needed} pollers are enough: 95 of 100 composites wait less than 5 s for one")
+    whom = "" if alone and view.site is None else "all other OLTs: "
+    if view.site is not None:
+        whom = f"site {view.site}: " if view.site else "OLTs without a site: "
+    click.echo(f"{whom}{advice.needed} pollers are enough: 95 of 100 composites wait less than 5 s for one")
     if advice.present_p95_ms is not None:
         click.echo(f"with the present {advice.present}: {advice.present_p95_ms / 1000:.1f} s")
     click.echo(f"from {advice.arrivals} composites of the last {view.seconds} s")

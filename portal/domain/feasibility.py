@@ -1,7 +1,7 @@
 """Whether an OLT can keep what its workflow promises: busy share of the hour, delays, failing quotas. Pure."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import NamedTuple
@@ -58,19 +58,53 @@ class NodeLoad:
 
 @dataclass(frozen=True)
 class Feasibility:
-    """One OLT. `failing`: task types that will miss their quota; `endangered`: those that miss it in a slow hour."""
+    """One OLT. `failing`: task types that will miss their quota; `endangered`: those that miss it in a slow hour.
+
+    `blame`: None when it fits; `blocks`: it does not take too much of the hour, but too long at once.
+    """
 
     share: float
     verdict: Verdict
     nodes: tuple[NodeLoad, ...]
     failing: tuple[str, ...]
     endangered: tuple[str, ...]
-    blame: NodeLoad | None  # None when it fits
+    blame: NodeLoad | None
+    blocks: bool = False
+
+    @property
+    def keeps(self) -> bool:
+        """Whether every promise can be kept, as far as it was looked at."""
+        return self.verdict is not Verdict.IMPOSSIBLE and not self.failing
 
 
 def busy_share(nodes: Sequence[PlanNode], start: datetime) -> float:
-    """Sum of runs × p95 of an hour, as a share of it."""
-    return sum(_share(node, start) for node in nodes)
+    """Sum of runs × p95 of the hour that is judged, as a share of it."""
+    begin = judged_from(nodes, start)
+    return sum(_share(node, begin) for node in nodes)
+
+
+def judged_from(nodes: Sequence[PlanNode], start: datetime) -> datetime:
+    """The beginning of the hour that is judged: when all clocks have struck once, two hours after `start` at most.
+
+    So that nodes just enabled do not look idle. A cron line's `times` reach three hours ahead.
+    """
+    first = max((node.next_run_at for node in nodes if node.next_run_at), default=start)
+    return min(max(first, start) - timedelta(seconds=1), start + 2 * HOUR)
+
+
+def may_lose(nodes: Sequence[PlanNode]) -> bool:
+    """Whether the runs of others, one after the other, may keep a node from its OLT for longer than its interval."""
+    clocked = [node for node in nodes if node.next_run_at is not None]
+    total = sum(node.pace.p95_ms for node in clocked)
+    gaps = ((node, _gap(node)) for node in clocked)
+    return any(gap is not None and total - node.pace.p95_ms > 1000 * gap for node, gap in gaps)
+
+
+def _gap(node: PlanNode) -> float | None:
+    """Seconds between two of its runs; of a cron line between the next two. None: it runs once at most."""
+    if node.interval_seconds is not None:
+        return node.interval_seconds
+    return (node.times[1] - node.times[0]).total_seconds() if len(node.times) > 1 else None
 
 
 def verdict(share: float) -> Verdict:
@@ -81,11 +115,12 @@ def verdict(share: float) -> Verdict:
 
 
 def runs_per_hour(node: PlanNode, start: datetime) -> float:
-    """By the interval, or the firings of a cron line in the hour after `start`."""
+    """By the interval, or the firings of a cron line in the hour after `start`; of a rare one on average, too."""
     if node.next_run_at is None:
         return 0.0
-    if node.interval_seconds is not None:
-        return 3600 / node.interval_seconds
+    gap = _gap(node)
+    if gap is not None and (node.interval_seconds is not None or gap > HOUR.total_seconds()):
+        return 3600 / gap
     return float(sum(start < at <= start + HOUR for at in node.times))
 
 
@@ -94,21 +129,26 @@ def _share(node: PlanNode, start: datetime) -> float:
 
 
 def assess(nodes: Sequence[PlanNode], start: datetime) -> Feasibility:
-    """From `start` on. The hour that is judged begins when all clocks have struck once, two hours later at most.
-
-    So that nodes just enabled do not look idle. A cron line's `times` reach three hours ahead.
-    """
+    """From `start` on, by the hour that `judged_from` says. Where a quota fails it is TIGHT at least."""
     clocked = [node for node in nodes if node.next_run_at is not None]
-    first = max((node.next_run_at for node in clocked if node.next_run_at), default=start)
-    begin = min(max(first, start) - timedelta(seconds=1), start + 2 * HOUR)
+    begin = judged_from(clocked, start)
     usual, slow = (_hour(clocked, start, begin, slow=slow) for slow in (False, True))
     loads = tuple(_load(node, begin, usual) for node in clocked)
     total = sum(load.share for load in loads)
-    worst = max(loads, key=lambda load: load.share, default=None)
-    fits = verdict(total) is Verdict.FITS
     failing = _failing(clocked, usual)
     endangered = tuple(one for one in _failing(clocked, slow) if one not in failing)
-    return Feasibility(total, verdict(total), loads, failing, endangered, None if fits and not failing else worst)
+    fits = verdict(total) is Verdict.FITS
+    blame = None if fits and not failing else _to_blame(loads, failing, blocks=fits)
+    found = Verdict.TIGHT if fits and failing else verdict(total)
+    return Feasibility(total, found, loads, failing, endangered, blame, fits and blame is not None)
+
+
+def _to_blame(loads: Sequence[NodeLoad], failing: Sequence[str], *, blocks: bool) -> NodeLoad | None:
+    """Who takes most of the hour; where there is enough of it, who holds the OLT for longest at once."""
+    if not blocks:
+        return max(loads, key=lambda load: load.share, default=None)
+    others = [load for load in loads if load.task_type not in failing]
+    return max(others or loads, key=lambda load: load.p50_ms, default=None)
 
 
 def _hour(nodes: Sequence[PlanNode], start: datetime, begin: datetime, *, slow: bool) -> list[PlannedSlot]:
@@ -133,11 +173,3 @@ def _failing(nodes: Sequence[PlanNode], slots: Sequence[PlannedSlot]) -> tuple[s
         kept = promised.get(types[slot.node_id], Kept(0, 0))
         promised[types[slot.node_id]] = Kept(kept.runs + (slot.lost is None), kept.required + 1)
     return tuple(task for task, kept in promised.items() if not kept.kept)
-
-
-def starting(node: PlanNode, now: datetime) -> PlanNode:
-    """A node that has no clock yet, as if it had been saved now."""
-    first = now + timedelta(seconds=60)
-    if node.next_run_at is not None:
-        return node
-    return replace(node, next_run_at=first if node.interval_seconds else min(node.times, default=None))

@@ -3,6 +3,8 @@
 Measured (tests/unit/test_pace.py): the largest of the last 20 runs covers 95 % of the next ones as long as nothing
 drifts, and 89 % when the OLT slows down over the day. So each run is set against the level of the five before it, and
 the largest of the last 20 such ratios is applied to the level of now: 93 to 96 % under drift, steps and heavy tails.
+Where the level itself has jumped, the first runs after it say how far, not how much the runs spread: their ratios do
+not count, or a jump to k times would be expected once more, k times k, for 20 runs.
 """
 
 from collections.abc import Collection, Mapping, Sequence
@@ -15,6 +17,9 @@ JUDGED = 20  # runs whose ratio to their level is looked at
 LEVEL = 5  # runs that make a level
 KEPT = JUDGED + LEVEL  # durations stored of a node
 ENOUGH = 5  # runs from which on a node is known by its own
+LONGEST_READS = 300
+_STANDING = LEVEL // 2 + 1  # newest runs after which the median of LEVEL has followed a jump
+_APART = 1.3  # so many times a level is another level
 _NEAREST = 9  # other nodes that a new one is compared with
 _FIXED_ONUS = 50  # what every run costs however few ONUs there are, as so many ONUs
 
@@ -61,6 +66,11 @@ class Pace:
         return round(self.error_ms / self.judged) if self.judged else 0
 
 
+def reads(kind: NodeKind, oid: str) -> str:
+    """What a pace was learned of: once the node reads something else, it says nothing of it any more."""
+    return f"{kind.value}:{oid}"[:LONGEST_READS]
+
+
 def learn(durations: Sequence[int], new: int) -> list[int]:
     """The stored durations (ms, oldest first) with one more run."""
     return [*durations[-(KEPT - 1) :], max(0, new)]
@@ -81,9 +91,17 @@ def predict(durations: Sequence[int]) -> Pace:
 
 
 def _ratios(last: Sequence[int]) -> list[float]:
-    """Each of the last JUDGED runs to the median of up to LEVEL before it."""
+    """Each of the last JUDGED runs to the median of up to LEVEL before it, those apart that began another level."""
     first = max(1, len(last) - JUDGED)
-    return [last[at] / median(last[max(0, at - LEVEL) : at]) for at in range(first, len(last))]
+    bases = [(at, median(last[max(0, at - LEVEL) : at])) for at in range(first, len(last))]
+    kept = [last[at] / base for at, base in bases if not _jumped(last, at, base)]
+    return kept or [last[at] / base for at, base in bases]
+
+
+def _jumped(last: Sequence[int], at: int, base: float) -> bool:
+    """Whether all LEVEL runs from `at` on, of the newest the last three, stand clearly above `base`, or below it."""
+    after = last[at : at + LEVEL] if at + LEVEL <= len(last) else last[-_STANDING:]
+    return len(last) > LEVEL and (min(after) > base * _APART or max(after) * _APART < base)
 
 
 def usual(durations: Sequence[int], recent: int = 3) -> int:

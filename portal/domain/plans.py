@@ -1,7 +1,7 @@
 """What one OLT will do up to a moment: its slots in the order the rules give, one composite at a time. Pure."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -57,6 +57,17 @@ class Occupied:
 
 
 @dataclass(frozen=True, slots=True)
+class Blocked:
+    """Nothing is started before `until` (None: no end is known); slots of that time are lost, for `cause`."""
+
+    until: datetime | None
+    cause: LossCause
+
+    def covers(self, slot: datetime) -> bool:
+        return self.until is None or slot < self.until
+
+
+@dataclass(frozen=True, slots=True)
 class PlannedSlot:
     """A slot, when it is expected to start (None: it will not run, for `lost`), and how long it will take."""
 
@@ -80,29 +91,33 @@ class PlannedSlot:
 
 def simulate(
     nodes: Sequence[PlanNode], start: datetime, end: datetime, occupied: Occupied | None = None,
-    waiting: Iterable[Waiting] = (), *, slow: bool = False,
+    waiting: Iterable[Waiting] = (), *, slow: bool = False, blocked: Blocked | None = None,
 ) -> list[PlannedSlot]:  # fmt: skip
     """The slots from `start` up to `end` and the `waiting` ones, by their time.
 
     As the product does it (§5.8): what has waited a whole interval first, then priority, then the older slot; a slot
-    that finds its node waiting or running is lost. Each run takes its p50; with `slow` its p95.
+    that finds its node waiting or running is lost. Each run takes its p50; with `slow` its p95. What is `blocked` takes
+    no part: it waits for nothing and is in nobody's way.
     """
     place = {node.node_id: index for index, node in enumerate(nodes)}
     arrivals = [(one.scheduled_for, place[one.node_id]) for one in waiting if one.node_id in place]
     arrivals += [(at, index) for index, node in enumerate(nodes) for at in node.slots(start, end)]
     arrivals.sort()
+    left_out = [(at, index) for at, index in arrivals if blocked is not None and blocked.covers(at)]
+    arrivals = arrivals[len(left_out) :]
     times = [round((at - start) / _MS) for at, _ in arrivals]
     durations = [node.pace.p95_ms if slow else node.pace.p50_ms for node in nodes]
     queue = _Queue([node.priority for node in nodes], durations, [_step(node) for node in nodes])
     if occupied is not None:
         queue.occupy(place.get(occupied.node_id or 0), max(0, round((occupied.until - start) / _MS)))
     starts = queue.run([(at, index) for at, (_, index) in zip(times, arrivals, strict=True)])
+    lost = [(None, blocked.cause) for _ in left_out] if blocked is not None else []
     return [
         PlannedSlot(
             nodes[index].node_id, at, None if begun is None else start + begun * _MS,
-            nodes[index].pace.p50_ms, nodes[index].pace.p95_ms, lost,
+            nodes[index].pace.p50_ms, nodes[index].pace.p95_ms, cause,
         )
-        for (at, index), (begun, lost) in zip(arrivals, starts, strict=True)
+        for (at, index), (begun, cause) in zip([*left_out, *arrivals], [*lost, *starts], strict=True)
     ]  # fmt: skip
 
 
@@ -171,11 +186,15 @@ class Plan:
 
 def make(
     nodes: Sequence[PlanNode], hour: datetime, now: datetime, occupied: Occupied | None = None,
-    waiting: Iterable[Waiting] = (), *, before: Plan | None = None, why: str = "",
+    waiting: Iterable[Waiting] = (), *, before: Plan | None = None, why: str = "", blocked: Blocked | None = None,
 ) -> Plan:  # fmt: skip
     """The plan of an hour, made at `now`. What `before` planned up to now stays in it: that is not to be changed."""
     end = hour + HOUR
-    made = [slot for slot in simulate(nodes, now, end, occupied, waiting) if hour < slot.scheduled_for <= end]
+    made = [
+        slot
+        for slot in simulate(nodes, now, end, occupied, waiting, blocked=blocked)
+        if hour < slot.scheduled_for <= end
+    ]
     keys = {node.node_id: (node.key, node.task_type) for node in nodes}
     if before is not None:
         anew = {(slot.node_id, slot.scheduled_for) for slot in made}
@@ -185,6 +204,11 @@ def make(
         keys = {**before.keys, **keys}
     used = {slot.node_id for slot in made}
     return Plan(hour, tuple(made), {node: named for node, named in keys.items() if node in used}, why)
+
+
+def until(plan: Plan, moment: datetime) -> Plan:
+    """The part of it up to a moment."""
+    return replace(plan, slots=tuple(slot for slot in plan.slots if slot.scheduled_for <= moment))
 
 
 def as_json(plan: Plan) -> dict[str, Any]:

@@ -44,6 +44,10 @@ class Channel(Base):
     # Tries in a row that failed, and until when it is left alone since.
     failures: Mapped[int] = mapped_column(default=0)
     retry_at: Mapped[datetime | None] = mapped_column(UTCDateTime)
+    # When something last got through, and what came of the last try: "" when that succeeded (as in Notification).
+    last_sent_at: Mapped[datetime | None] = mapped_column(UTCDateTime)
+    last_error: Mapped[str] = mapped_column(String(ERROR_LENGTH), default="", server_default="")
+    last_answer: Mapped[str] = mapped_column(String(ERROR_LENGTH), default="", server_default="")
 
     target = Secret("sealed_target")
 

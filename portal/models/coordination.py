@@ -3,13 +3,16 @@
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import JSON, BigInteger, CheckConstraint, ForeignKey, Index, String, Text, UniqueConstraint
+from sqlalchemy import JSON, BigInteger, CheckConstraint, ForeignKey, Index, String, Text, UniqueConstraint, text
 from sqlalchemy.orm import Mapped, mapped_column
 
+from portal.domain.pace import LONGEST_READS
 from portal.domain.quota import TASK_TYPE_LENGTH
 from portal.domain.statuses import EventType, LossCause, PlanStatus, QuotaStatus, Severity, SkipReason
 from portal.extensions import Base
 from portal.models.types import BigId, UTCDateTime, Word, one_of
+
+_ACTIVE_PLAN = text("status = 'ACTIVE'")
 
 
 class QuotaTracker(Base):
@@ -41,7 +44,8 @@ class QuotaTracker(Base):
     quota_skipped: Mapped[int] = mapped_column(default=0)
     quota_pending: Mapped[int] = mapped_column(default=0)
     total_duration_ms: Mapped[int] = mapped_column(BigInteger, default=0)
-    avg_duration_ms: Mapped[int] = mapped_column(default=0)
+    timed: Mapped[int] = mapped_column(default=0, server_default="0")  # runs that have a duration, interrupted ones too
+    avg_duration_ms: Mapped[int] = mapped_column(default=0)  # of these
     status: Mapped[QuotaStatus] = mapped_column(Word(QuotaStatus, 20), default=QuotaStatus.IN_PROGRESS)
     basis: Mapped[list[dict[str, Any]]] = mapped_column(JSON, default=list)
     forecast: Mapped[int | None]
@@ -98,10 +102,18 @@ class QuotaViolation(Base):
 
 
 class ExecutionPlan(Base):
-    """What an OLT is expected to do in one hour."""
+    """What an OLT is expected to do in one hour; at most one plan of it is ACTIVE."""
 
     __tablename__ = "execution_plans"
     __table_args__ = (
+        Index(
+            "uq_execution_plans_active",
+            "olt_id",
+            "period_start",
+            unique=True,
+            sqlite_where=_ACTIVE_PLAN,
+            postgresql_where=_ACTIVE_PLAN,
+        ),  # fmt: skip
         Index("ix_execution_plans_olt_id_period_start", "olt_id", "period_start"),
         Index("ix_execution_plans_status", "status"),
         Index("ix_execution_plans_created_at", "created_at"),
@@ -127,6 +139,7 @@ class NodePace(Base):
     __tablename__ = "node_paces"
 
     node_id: Mapped[int] = mapped_column(ForeignKey("workflow_nodes.id", ondelete="CASCADE"), primary_key=True)
+    reads: Mapped[str] = mapped_column(String(LONGEST_READS), default="", server_default="")  # pace.reads; "" = unknown
     durations: Mapped[list[int]] = mapped_column(JSON, default=list)  # of the last successful runs, oldest first
     p50_ms: Mapped[int] = mapped_column(default=0)
     p95_ms: Mapped[int] = mapped_column(default=0)

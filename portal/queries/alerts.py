@@ -83,10 +83,10 @@ class Filter:
 
 
 def channels(now: datetime, zone: ZoneInfo) -> list[ChannelRow]:
-    """All channels by name: four SQL statements, however many there are."""
+    """All channels by name: three SQL statements, however many there are."""
     found = db.session.scalars(select(Channel).order_by(func.lower(Channel.name), Channel.id)).all()
-    waiting, sent, errors = _waiting(), _sent(now), _last_errors()
-    return [_channel(one, waiting[one.id], sent[one.id], errors.get(one.id), now, zone) for one in found]
+    waiting, sent = _waiting(), _sent(now)
+    return [_channel(one, waiting[one.id], sent[one.id], now, zone) for one in found]
 
 
 def channel(channel_id: int) -> Channel | None:
@@ -120,35 +120,19 @@ def _sent(now: datetime) -> dict[int, list[datetime]]:
     return found
 
 
-def _last_errors() -> dict[int, tuple[datetime | None, str, str]]:
-    """channel → (when something last left, error and answer of the latest row that was tried)."""
-    latest = (
-        select(
-            Notification.channel_id, func.max(Notification.id).label("id"), func.max(Notification.sent_at).label("at")
-        )
-        .where(Notification.tries > 0)
-        .group_by(Notification.channel_id)
-        .subquery()
-    )
-    query = select(latest.c.channel_id, latest.c.at, Notification.error, Notification.answer)
-    rows = db.session.execute(query.join(Notification, Notification.id == latest.c.id))
-    return {channel_id: (moment, error, answer) for channel_id, moment, error, answer in rows}
-
-
 def _channel(
-    one: Channel, waiting: Counter[tuple[Severity, datetime]], sent: list[datetime],
-    last: tuple[datetime | None, str, str] | None, now: datetime, zone: ZoneInfo,
+    one: Channel, waiting: Counter[tuple[Severity, datetime]], sent: list[datetime], now: datetime,
+    zone: ZoneInfo,
 ) -> ChannelRow:  # fmt: skip
     quiet = None if one.quiet_start is None or one.quiet_end is None else (one.quiet_start, one.quiet_end)
     rules = alerting.Rules(quiet, one.per_hour, one.retry_at)
     kinds = [alerting.Waiting(n, severity, oldest) for n, (severity, oldest) in enumerate(waiting)]
-    moment, error, answer = last or (None, "", "")
     return ChannelRow(
         id=one.id, name=one.name, kind=one.kind, host=one.host, enabled=one.enabled, readable=_opens(one),
         alert_kinds=tuple(map(AlertKind, one.alert_kinds)), min_severity=one.min_severity,
         quiet_start=one.quiet_start, quiet_end=one.quiet_end, per_hour=one.per_hour, failures=one.failures,
-        waiting=waiting.total(), last_hour=len(sent), last_sent_at=moment,
-        verdict=alerting.decide(rules, kinds, sent, now, zone), error=error, answer=answer,
+        waiting=waiting.total(), last_hour=len(sent), last_sent_at=one.last_sent_at,
+        verdict=alerting.decide(rules, kinds, sent, now, zone), error=one.last_error, answer=one.last_answer,
     )  # fmt: skip
 
 

@@ -46,7 +46,7 @@ def preview(now: datetime, olt_ids: Collection[int] | None = None) -> Preview | 
     if current_app.config["NEXTCHECK_MODE"] == "from_end":
         return None
     known = masters.load(db.session(), now)
-    advice = phases.advise(masters.phased(known, olt_ids))
+    advice = phases.advise(masters.phased(known, olt_ids), olt_ids)
     moving = [olt for olt, found in known.items() if any(one.node.node_id in advice.shifts for one in found)]
     query = select(Olt.id, Olt.name).where(Olt.id.in_(moving))
     moves = [

@@ -27,7 +27,10 @@ class ChannelForm(ErrorForm):
     target = StringField(
         _l("Address"),
         validators=[Length(max=channel_fields.LONGEST_TARGET)],
-        description=_l("As Apprise writes it, passwords and tokens included. It is stored encrypted and never shown."),
+        description=_l(
+            "As Apprise writes it, passwords and tokens included. It is stored encrypted and never shown. One chat, "
+            "channel or room: several need a channel each."
+        ),
     )
     enabled = BooleanField(
         pgettext("channel", "Enabled"), default=True, description=_l("A disabled channel gets nothing.")

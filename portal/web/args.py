@@ -18,7 +18,14 @@ def word(name: str, known: Container[str], default: str = "") -> str:
     return value if value in known else default
 
 
+def whole(text: str) -> int:
+    """As `type=` of what a form or a URL gives: a number that a column can hold. ValueError: it counts as not given."""
+    value = int(text)
+    if not 0 <= value <= LARGEST:
+        raise ValueError("no column holds it")
+    return value
+
+
 def number(name: str) -> int | None:
     """A whole number that a column can hold, or None."""
-    value = request.args.get(name, type=int)
-    return value if value is not None and 0 <= value <= LARGEST else None
+    return request.args.get(name, type=whole)

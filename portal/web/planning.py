@@ -8,8 +8,9 @@ from flask_babel import ngettext
 from flask_login import current_user
 from werkzeug.wrappers import Response as BaseResponse
 
-from portal.domain import intervals
-from portal.domain.feasibility import Feasibility, NodeLoad, Verdict
+from portal.domain import node_fields
+from portal.domain.feasibility import Feasibility, Verdict
+from portal.domain.fields import read_all
 from portal.domain.statuses import DEFAULT_PRIORITY, NodeKind, Role
 from portal.models import Olt
 from portal.queries import feasibility, olts, phases, pool_advice, templates
@@ -39,11 +40,40 @@ def sentences(fit: Feasibility) -> list[tuple[str, str]]:
     return said
 
 
-def blame(load: NodeLoad | None) -> str:
-    """Who takes most of an OLT that is too busy."""
+def blame(fit: Feasibility) -> str:
+    """Who takes most of an OLT that is too busy, or holds it for too long at once."""
+    load = fit.blame
     if load is None:
         return ""
+    if fit.blocks:
+        return _("%(node)s keeps the OLT from the others: %(time)s a run", node=load.key, time=duration_ms(load.p50_ms))
     return _("%(node)s takes most: %(share)s of the hour", node=load.key, share=percent(load.share * 100))
+
+
+def kept_runs(fit: Feasibility) -> dict[str, tuple[int, int]]:
+    """Task type → runs of an hour that it gets, and those promised to it."""
+    kept: dict[str, tuple[int, int]] = {}
+    for load in fit.nodes:
+        runs, promised = kept.get(load.task_type, (0, 0))
+        asked = round(load.runs_per_hour)
+        kept[load.task_type] = runs + max(asked - load.lost, 0), promised + asked
+    return kept
+
+
+def quota_changes(before: Feasibility, after: Feasibility) -> list[str]:
+    """What an edit does to the quotas of an hour: "quota of Description: 12 → 9 of 12"."""
+    was, will = kept_runs(before), kept_runs(after)
+    said = []
+    for task in sorted(was.keys() | will.keys()):
+        (old, _promised), (new, promised) = was.get(task, (0, 0)), will.get(task, (0, 0))
+        if (old, _promised) == (new, promised):
+            continue
+        parts = {"task": task_words(task), "before": number(old), "after": number(new), "promised": number(promised)}
+        said.append(
+            _("quota of %(task)s: %(before)s → %(after)s of %(promised)s an hour", **parts) if new < promised
+            else _("quota of %(task)s: %(before)s → %(after)s an hour", **parts)
+        )  # fmt: skip
+    return said
 
 
 def busy_words(fit: Feasibility) -> str:
@@ -52,7 +82,8 @@ def busy_words(fit: Feasibility) -> str:
 
 
 def _title(rows: list[OltFit]) -> str:
-    tight, bad = (sum(row.fit.verdict is one for row in rows) for one in (Verdict.TIGHT, Verdict.IMPOSSIBLE))
+    bad = sum(not row.fit.keeps for row in rows)
+    tight = sum(row.fit.verdict is Verdict.TIGHT for row in rows)
     if bad:
         return ngettext(
             "%(n)s OLT cannot keep its promises", "%(n)s OLTs cannot keep their promises", bad, n=number(bad)
@@ -101,30 +132,27 @@ def what_if(olt_id: int) -> str:
         after = feasibility.what_if(olt_id, now(), chained=chained)
     elif edit is not None and (edit.interval or edit.cron or not edit.enabled):
         after = feasibility.what_if(olt_id, now(), [edit])
-    return render_template("planning/_what_if.html", olt=olt, before=before, after=after)
+    quotas = quota_changes(before, after) if after else []
+    return render_template("planning/_what_if.html", olt=olt, before=before, after=after, quotas=quotas)
 
 
 def _edit() -> Edit | None:
-    """What the form says so far; None while it cannot be understood."""
-    form = request.form
-    try:
-        kind = NodeKind(form.get("kind", ""))
-        seconds = intervals.parse(form["interval"]) if form.get("interval", "").strip() else None
-        priority = int(form["priority"]) if form.get("priority", "").strip() else DEFAULT_PRIORITY[kind]
-    except ValueError:
+    """What the form says so far; None while it cannot be understood. As a save reads it, so that both refuse alike."""
+    given = {name: request.form.get(name, "").strip() for name in ("kind", "interval", "cron", "priority")}
+    read, errors = read_all(node_fields.READERS, {name: text for name, text in given.items() if text})
+    if errors or "kind" not in read or ("cron" in read and "interval" in read):
         return None
-    cron = form.get("cron", "").strip() or None
-    if cron and seconds:
-        return None
-    key = form.get("key", "").strip() or form.get("name", "").strip() or _("this node")
-    return Edit(key, kind, priority, seconds, cron, args.number("node"), "enabled" in form)
+    kind: NodeKind = read["kind"]
+    key = request.form.get("key", "").strip() or request.form.get("name", "").strip() or _("this node")
+    return Edit(key, kind, read.get("priority") or DEFAULT_PRIORITY[kind], read.get("interval"), read.get("cron"),
+                args.number("node"), "enabled" in request.form)  # fmt: skip
 
 
 def _scope() -> tuple[list[int] | None, str]:
     """The OLT that the URL or the form names, as a list of one, and its name; (None, "") = all."""
     if "olt" not in request.values:
         return None, ""
-    wanted = request.values.get("olt", type=int) or 0
+    wanted = request.values.get("olt", type=args.whole) or 0
     olt: Olt = olts.get(wanted) or abort(404)
     return [olt.id], olt.name
 

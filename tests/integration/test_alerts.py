@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from io import StringIO
 from typing import Any
+from zoneinfo import ZoneInfo
 
 import pytest
 from cryptography.fernet import Fernet
@@ -22,6 +23,7 @@ from portal.domain.messages import N_
 from portal.domain.statuses import AlertKind, NotificationStatus, OltState, Severity
 from portal.extensions import db, keyring, transaction
 from portal.models import AuditLog, Channel, Notification, Olt, QuotaViolation
+from portal.queries.alerts import channels as read_channels
 from portal.services import retention
 from portal.services.alerting import alerts, by_hand, channels, delivery
 from portal.services.dispatch import reachability
@@ -31,6 +33,7 @@ from tests.conftest import FERNET_KEY
 from tests.support.builders import ACTOR, make_olt
 from tests.support.receiver import TOKEN, Receiver, receiver
 
+LIMA = ZoneInfo("America/Lima")
 SECOND, MINUTE, HOUR = timedelta(seconds=1), timedelta(minutes=1), timedelta(hours=1)
 HIGH, LOW, CRITICAL = Severity.HIGH, Severity.LOW, Severity.CRITICAL
 PENDING, SENDING = NotificationStatus.PENDING, NotificationStatus.SENDING
@@ -83,7 +86,8 @@ def states(session: Session) -> list[NotificationStatus]:
 
 def passes(now: datetime, times: int, every: timedelta = 5 * SECOND) -> None:
     for number in range(times):
-        delivery.deliver(now + number * every, notify.send)
+        moment = now + number * every
+        delivery.deliver(moment, notify.send, lambda: moment)  # noqa: B023  (called before the next)
 
 
 def violation(session: Session, now: datetime) -> QuotaViolation:
@@ -305,6 +309,56 @@ def test_a_channel_that_hangs_delays_no_other(
     assert len(hook.taken) == 1
 
 
+def test_a_pause_is_counted_from_the_end_of_a_try_that_the_receiver_let_hang(
+    session: Session, noc: Channel, now: datetime
+) -> None:
+    def hangs(_url: str, _title: str, _body: str) -> None:
+        raise notify.DeliveryFailed(notify.NOT_IN_TIME)
+
+    say(now)
+    delivery.deliver(now, hangs, lambda: now + 15 * SECOND)
+    session.refresh(noc)
+    assert noc.retry_at == now + 30 * SECOND
+
+
+@pytest.mark.parametrize("step", ["claim", "settle"])
+def test_a_channel_whose_rows_cannot_be_written_holds_up_no_other_and_is_not_hushed_up(
+    session: Session, noc: Channel, hook: Receiver, now: datetime, monkeypatch: pytest.MonkeyPatch, step: str
+) -> None:
+    others = [make_channel(session, hook, now, name) for name in ("b", "c")]
+    say(now)
+    whole = getattr(delivery, step)
+
+    def breaks(which: Any, *more: Any) -> Any:
+        if noc.id in (which, getattr(which, "channel_id", None)):
+            raise OSError("the database went away")
+        return whole(which, *more)
+
+    monkeypatch.setattr(delivery, step, breaks)
+    with pytest.raises(OSError, match="went away"):
+        passes(now, 1)
+    told = {row.channel_id: row.status for row in rows(session)}
+    assert [told[one.id] for one in others] == [SENT, SENT] and told[noc.id] is not SENT
+
+
+def test_a_channel_says_what_it_did_last_whichever_row_that_was(
+    session: Session, noc: Channel, hook: Receiver, now: datetime
+) -> None:
+    hook.answers.append(500)
+    say(now, "first")
+    passes(now, 1)
+    say(now + SECOND, "second")
+    (shown,) = read_channels(now, LIMA)
+    assert (shown.error, shown.last_sent_at) == ("The receiver refused the message", None)
+    passes(now + 15 * SECOND, 1)
+    (shown,) = read_channels(now, LIMA)
+    assert (shown.error, shown.answer, shown.last_sent_at) == ("", "", now + 15 * SECOND)
+    hook.answers.append(403)
+    by_hand.test(noc.id, ACTOR, now + MINUTE, notify.send)
+    (shown,) = read_channels(now, LIMA)
+    assert (shown.error, shown.last_sent_at) == (str(notify.WHO_ARE_YOU), now + 15 * SECOND)
+
+
 # ----------------------------------------------------------------------------------------- two at once, and killed ones
 
 
@@ -475,6 +529,48 @@ def test_an_address_that_is_nonsense_gets_a_clear_error_that_does_not_repeat_it(
     assert told in caught.value.errors["target"] and TOKEN not in str(caught.value)
 
 
+T2BOT_TOKEN = "planted" + "a1B2c3D4" * 7 + "z"
+
+
+@pytest.mark.parametrize(
+    ("target", "kind", "host"),
+    [
+        (f"matrixs://{T2BOT_TOKEN}", "matrixs", ""),
+        (f"matrixs://{T2BOT_TOKEN}?mode=t2bot", "matrixs", ""),
+        (f"https://webhooks.t2bot.io/api/v1/matrix/hook/{T2BOT_TOKEN}", "matrixs", ""),
+        ("matrixs://user:planted@matrix.example.net/#noc", "matrixs", "matrix.example.net"),
+        ("rockets://planted1234567890/planted9876@chat.example.net/#noc", "rockets", "chat.example.net"),
+        ("rocket://user:planted@chat.example.net/#noc", "rocket", "chat.example.net"),
+        ("ntfys://planted-topic", "ntfys", ""),
+        ("ntfys://planted-topic/?mode=cloud", "ntfys", ""),
+        ("ntfys://planted-one/planted-one/?mode=cloud", "ntfys", ""),
+        ("ntfys://ntfy.example.net/planted-topic", "ntfys", "ntfy.example.net"),
+        ("zulip://planted@org/plantedplantedplantedplanted0123/noc", "zulip", "org"),
+        ("jsons://[2001:db8::7]/planted", "jsons", "[2001:db8::7]"),
+    ],
+)
+def test_of_an_address_only_the_server_is_shown_wherever_its_service_keeps_its_secret(
+    session: Session, now: datetime, target: str, kind: str, host: str
+) -> None:
+    made = session.get_one(Channel, channels.save({"name": "noc", "target": target}, ACTOR, now))
+    assert (made.kind, made.host) == (kind, host)
+    assert "planted" not in str([row.changes for row in session.scalars(select(AuditLog))])
+    failed = notify._failure(target, notify._service(target)[0], [notify._Heard("ERROR", f"no {target}")])
+    assert "planted" not in failed.answer
+
+
+@pytest.mark.parametrize(
+    "target",
+    ["tgram://123456789:bot_token_of_planted/1234/5678", "slack://T1JJ3T3L2/A1BRTD4JD/TIiajkdnlazkcOXrIdevi7FQ/#a/#b"],
+)
+def test_an_address_of_several_targets_is_refused_for_one_that_fails_would_repeat_it_to_the_others(
+    session: Session, noc: Channel, now: datetime, target: str
+) -> None:
+    with pytest.raises(Invalid) as caught:
+        channels.save({"target": target}, ACTOR, now, noc.id)
+    assert "a channel for each" in caught.value.errors["target"] and "planted" not in str(caught.value)
+
+
 def test_an_address_is_stored_encrypted_and_never_in_the_audit(session: Session, noc: Channel, now: datetime) -> None:
     channels.save({"target": "tgram://123456789:planted_bot_token_abc/42"}, ACTOR, now, noc.id)
     session.refresh(noc)
@@ -508,7 +604,8 @@ def test_nothing_of_an_address_reaches_errors_or_logs(
 
 def test_what_a_service_says_of_itself_is_told_without_any_part_of_the_address() -> None:
     heard = [notify._Heard("WARNING", f"Failed: {TOKEN} of user%40isp, chat 12315544, error=404 at isp.example")]
-    failed = notify._failure(f"mailto://user%40isp:{TOKEN}@isp.example?to=12315544", heard)
+    url = f"mailto://user%40isp:{TOKEN}@isp.example?to=12315544"
+    failed = notify._failure(url, notify._service(url)[0], heard)
     assert failed.message == notify.REFUSED
     assert failed.answer == "Failed: *** of ***, chat ***, error=404 at isp.example"
 
@@ -611,6 +708,33 @@ def test_what_waits_for_a_channel_that_is_disabled_is_given_up(
     passes(now, 1)
     (one,) = rows(session)
     assert (one.status, one.error, hook.taken) == (GIVEN_UP, str(channels.SWITCHED_OFF), [])
+
+
+def test_what_was_on_its_way_when_its_channel_was_disabled_does_not_leave_weeks_later(
+    session: Session, noc: Channel, hook: Receiver, now: datetime
+) -> None:
+    say(now)
+    batch = delivery.claim(noc.id, now)
+    assert batch is not None
+    channels.save({"enabled": False}, ACTOR, now, noc.id)
+    delivery.settle(batch, delivery.Failure(notify.REFUSED), now + SECOND)
+    assert states(session) == [GIVEN_UP]
+    channels.save({"enabled": True}, ACTOR, now + timedelta(days=20), noc.id)
+    passes(now + timedelta(days=20), 2)
+    assert hook.taken == []
+
+
+def test_what_was_left_behind_by_who_was_killed_does_not_leave_when_its_channel_is_enabled_again(
+    session: Session, noc: Channel, hook: Receiver, now: datetime
+) -> None:
+    say(now)
+    assert delivery.claim(noc.id, now) is not None  # and then it was killed
+    channels.save({"enabled": False}, ACTOR, now, noc.id)
+    with transaction() as writing:  # raised in the moment in which it was disabled
+        writing.add(alerts.row(noc.id, AlertKind.SYSTEM, "late", "", now, HIGH))
+    channels.save({"enabled": True}, ACTOR, now + HOUR, noc.id)
+    passes(now + HOUR, 2)
+    assert (states(session), hook.taken) == ([GIVEN_UP, GIVEN_UP], [])
 
 
 def test_a_channel_takes_its_alerts_along_and_frees_its_name(

@@ -1,5 +1,6 @@
 """Migrations on both databases: up, down, and the same tables as the models."""
 
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
@@ -7,12 +8,15 @@ from alembic.autogenerate import compare_metadata
 from alembic.migration import MigrationContext
 from flask import Flask
 from flask_migrate import downgrade, upgrade
-from sqlalchemy import create_engine, inspect, make_url, text
+from sqlalchemy import create_engine, inspect, make_url, select, text
 
 from app import create_app
 from config import Settings
-from portal.extensions import db
+from portal.domain.statuses import AlertKind, NotificationStatus, Severity
+from portal.extensions import db, transaction
+from portal.models import AuditLog, Brand, Channel, Credential, Notification, Olt
 from portal.models.types import EncryptedText
+from portal.services import audit
 from tests.conftest import FERNET_KEY, Databases
 
 FOLDER = str(Path(__file__).resolve().parents[2] / "migrations")
@@ -66,6 +70,56 @@ def test_downgrade_leaves_nothing_and_upgrade_works_again(empty: Flask) -> None:
         assert tables() == set()
         upgrade(FOLDER)
         assert tables() == made == set(db.metadata.tables)
+        db.engine.dispose()
+
+
+def before_0007(now: datetime) -> None:
+    """Two channels, one with its token as host, and an hour with two plans that two writers left ACTIVE."""
+    with transaction() as session:
+        brand, credential = Brand(key="b", name="B"), Credential(name="c", community="public")
+        session.add_all((brand, credential))
+        session.flush()
+        olt = Olt(name="OLT-1", address="127.0.0.1", brand_id=brand.id, created_at=now,
+                  credential_id=credential.id)  # fmt: skip
+        wrong, right = (
+            Channel(name="a", kind="matrixs", host="planted", failures=2),
+            Channel(name="b", kind="jsons", host="alerts.example.net"),
+        )
+        session.add_all((olt, wrong, right))
+        session.flush()
+        for status, error in ((NotificationStatus.SENT, ""), (NotificationStatus.PENDING, "refused")):
+            session.add(Notification(
+                channel_id=wrong.id, alert_kind=AlertKind.SYSTEM, severity=Severity.LOW, subject="", messages={},
+                tries=1, created_at=now, queued_at=now, status=status, error=error, sent_at=None if error else now,
+            ))  # fmt: skip
+        for address in ("matrixs://planted", "jsons://alerts.example.net"):
+            audit.record(session, actor="x", action="channel.create", subject=right, now=now,
+                         changes={"address": ["", address]})  # fmt: skip
+        olt_id = olt.id
+    downgrade(FOLDER, revision="0006")
+    for held in ("ACTIVE", "ACTIVE", "COMPLETED"):
+        db.session.execute(text(
+            "INSERT INTO execution_plans (olt_id, period_start, period_end, plan_data, status, total_tasks,"
+            " completed_tasks, failed_tasks, created_at, updated_at)"
+            " VALUES (:olt, :now, :now, '{}', :status, 0, 0, 0, :now, :now)"
+        ), {"olt": olt_id, "status": held, "now": now})  # fmt: skip
+    db.session.commit()
+
+
+def test_0007_forgets_tokens_that_were_shown_and_leaves_one_active_plan(empty: Flask) -> None:
+    with empty.app_context():
+        upgrade(FOLDER)
+        before_0007(datetime(2026, 11, 27, 10, tzinfo=UTC))
+        upgrade(FOLDER)
+        wrong, right = db.session.scalars(select(Channel).order_by(Channel.id))
+        assert (wrong.host, right.host) == ("", "alerts.example.net")
+        assert (wrong.last_error, right.last_error) == ("refused", "")
+        assert (wrong.last_sent_at, right.last_sent_at) == (datetime(2026, 11, 27, 10, tzinfo=UTC), None)
+        told = [row["address"][1] for row in db.session.scalars(select(AuditLog.changes).order_by(AuditLog.id))]
+        assert told == ["matrixs://…", "jsons://alerts.example.net"]
+        states = db.session.scalars(text("SELECT status FROM execution_plans ORDER BY id")).all()
+        assert states == ["SUPERSEDED", "ACTIVE", "COMPLETED"]
+        db.session.remove()
         db.engine.dispose()
 
 

@@ -92,6 +92,20 @@ def test_runs_in_one_look_or_in_many_are_learned_alike(session: Session, node: t
     assert len(at_once.durations) == pace.KEPT
 
 
+def test_what_was_learned_while_a_node_read_something_else_is_forgotten(
+    session: Session, node: tuple[int, int]
+) -> None:
+    for number in range(10):
+        ran(*node, NOW + number * MINUTE, 10)
+    paces.learn(NOW + 10 * MINUTE)
+    with transaction() as writing:
+        writing.get_one(WorkflowNode, node[0]).oid = "huawei.onu_description"
+    ran(*node, NOW + 11 * MINUTE, 60)
+    paces.learn(NOW + 12 * MINUTE)
+    found = learned(session)
+    assert (found.durations, found.predicted, found.reads) == ([60_000], 0, "discovery:huawei.onu_description")
+
+
 def test_a_backlog_is_learned_in_parts_in_order_and_past_any_number_of_failures(
     session: Session, node: tuple[int, int], monkeypatch: pytest.MonkeyPatch
 ) -> None:

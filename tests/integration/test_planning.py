@@ -1,21 +1,24 @@
 """Plans, forecasts, phase advice and feasibility on both databases."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from typing import Any
 
 import pytest
 from flask import current_app
-from sqlalchemy import select
+from sqlalchemy import event, select
+from sqlalchemy.exc import IntegrityError
 from sqlalchemy.orm import Session
 
 from portal import masters
+from portal.domain import intervals, quota
+from portal.domain import pace as domain_pace
 from portal.domain import plans as domain_plans
-from portal.domain import quota
 from portal.domain.feasibility import Verdict
 from portal.domain.statuses import ExecutionStatus, LossCause, NodeKind, OltState, PlanStatus, QuotaStatus
 from portal.extensions import db, transaction
-from portal.models import AuditLog, Execution, ExecutionPlan, NodePace, Olt, QuotaLoss, QuotaTracker, WorkflowNode
+from portal.models import AuditLog, Execution, ExecutionPlan, NodePace, Olt, Pool, QuotaLoss, QuotaTracker, WorkflowNode
 from portal.queries import feasibility, pool_advice
 from portal.services import retention
 from portal.services.coordinating import forecasts, phases, plans
@@ -216,6 +219,12 @@ def test_phase_advice_sets_masters_apart_with_one_audit_row(session: Session) ->
     assert all(node.anchor_at == node.next_run_at for node in session.scalars(select(WorkflowNode)))
     row = session.scalars(select(AuditLog).where(AuditLog.action == "phases.apply")).one()
     assert (row.actor, row.changes["moved"]) == (ACTOR, 3)
+    assert row.changes["meeting_seconds"] == [240, 0]
+    waits = {
+        str(node.id): round((node.next_run_at - NOW - MINUTE).total_seconds()) for node in nodes if node.next_run_at
+    }
+    assert row.changes["seconds"] == {ident: seconds for ident, seconds in waits.items() if seconds}
+    assert not stored(session)  # the coordinator plans anew what was wound; two writers would leave two plans
     assert phases.apply(ACTOR, NOW) == 0
 
 
@@ -279,6 +288,157 @@ def test_what_if_a_node_is_changed_disabled_or_removed(session: Session) -> None
     assert feasibility.what_if(olt.id, NOW, removed=[node.id]).share == 0
 
 
+def stagger(session: Session, olt: Olt) -> dict[str, WorkflowNode]:
+    """Four masters of an OLT with clocks of their own, `off` without one; by key."""
+    nodes = {key: rx(olt, key, every, seconds) for key, every, seconds in (
+        ("a", "5m", 40), ("b", "5m", 25), ("c", "10m", 90), ("off", "15m", 70),
+    )}  # fmt: skip
+    workflows.set_node_enabled(nodes["off"].id, False, ACTOR, NOW)
+    with transaction() as writing:
+        for number, key in enumerate("abc"):
+            node = writing.get_one(WorkflowNode, nodes[key].id)
+            node.next_run_at = node.anchor_at = NOW + timedelta(seconds=50 + 37 * number)
+    session.expire_all()
+    return nodes
+
+
+@pytest.mark.parametrize("mode", ["fixed", "from_end"])
+@pytest.mark.parametrize(
+    ("key", "fields"),
+    [
+        ("a", {"interval": "3m"}), ("a", {"interval": "20s"}), ("b", {"interval": "1h"}), ("c", {"priority": 90}),
+        ("c", {"interval": None, "cron": "*/7 * * * *"}), ("c", {"interval": None, "cron": "30 4 * * *"}),
+        ("off", {"enabled": True}), ("off", {"enabled": True, "interval": "4m"}), ("a", {"enabled": False}),
+    ],
+)  # fmt: skip
+def test_what_if_tells_exactly_what_will_be_after_the_save_delays_included(
+    session: Session, key: str, fields: dict[str, Any], mode: str
+) -> None:
+    current_app.config["NEXTCHECK_MODE"] = mode
+    node = stagger(session, make_olt())[key]
+    olt_id, later = node.workflow.olt_id, NOW + timedelta(seconds=7, microseconds=250_000)
+    interval = intervals.parse(fields["interval"]) if fields.get("interval") else None
+    keeps = None if fields.get("cron") else node.interval_seconds
+    edit = feasibility.Edit(
+        key, node.kind, fields.get("priority", node.priority), interval or keeps, fields.get("cron"), node.id,
+        fields.get("enabled", node.enabled),
+    )  # fmt: skip
+    told = feasibility.what_if(olt_id, later, [edit])
+    workflows.update_node(node.id, fields | {"override_reason": "as short as that"}, ACTOR, later)
+    found = feasibility.of_olt(olt_id, later)
+    assert {load.key: load for load in told.nodes} == {load.key: load for load in found.nodes}
+    assert (told.share, set(told.failing), told.verdict) == (found.share, set(found.failing), found.verdict)
+
+
+def test_what_if_of_a_new_master_is_what_will_be_after_the_save(session: Session) -> None:
+    nodes = stagger(session, make_olt())
+    olt = session.get_one(Olt, nodes["a"].workflow.olt_id)
+    told = feasibility.what_if(olt.id, NOW, [feasibility.Edit("new", NodeKind.GET, 40, 300)])
+    make_node(olt, "new", kind="get", oid="huawei.onu_description", interval="5m", now=NOW)
+    found = feasibility.of_olt(olt.id, NOW)
+    assert {load.key: (load.delay_ms, load.lost, load.pace) for load in told.nodes} == {
+        load.key: (load.delay_ms, load.lost, load.pace) for load in found.nodes
+    }
+
+
+def test_what_if_for_many_olts_costs_as_many_statements_as_for_one(session: Session) -> None:
+    olts = [make_olt(f"OLT-{number}").id for number in range(4)]
+    for olt_id in olts:
+        rx(session.get_one(Olt, olt_id), seconds=100)
+    change = feasibility.Changes((feasibility.Edit("new", NodeKind.GET, 40, 60),))
+    found = feasibility.what_if_many(NOW, dict.fromkeys(olts, change))
+    assert {olt: fit.share for olt, fit in found.items()} == {
+        olt: feasibility.what_if(olt, NOW, change.edits).share for olt in olts
+    }
+    counted = [
+        statements_of(partial(feasibility.what_if_many, NOW, dict.fromkeys(some, change))) for some in (olts[:1], olts)
+    ]
+    assert counted[0] == counted[1]
+
+
+def statements_of(work: Callable[[], object]) -> int:
+    seen: list[str] = []
+
+    def note(_connection: object, _cursor: object, statement: str, *_more: object) -> None:
+        seen.append(statement)
+
+    event.listen(db.engine, "before_cursor_execute", note)
+    try:
+        work()
+    finally:
+        event.remove(db.engine, "before_cursor_execute", note)
+    return len(seen)
+
+
+def test_an_olt_that_has_time_enough_but_loses_a_quota_is_found_among_all(session: Session) -> None:
+    rx(make_olt("OLT-A"), seconds=200)
+    blocked = make_olt("OLT-B")
+    set_pace(make_node(blocked, interval="1h"), 1000)
+    rx(blocked, interval="60s", seconds=3)
+    found = feasibility.of_olts(NOW)
+    assert [(one.name, one.fit.keeps, one.detailed) for one in found] == [("OLT-B", False, True), ("OLT-A", True, True)]
+    assert found[0].fit.failing == ("get_rx",)
+    assert [one.detailed for one in feasibility.of_olts(NOW, detailed=0)] == [True, False]
+
+
+def test_a_pause_that_ends_within_the_hour_costs_the_slots_until_then(session: Session) -> None:
+    olt = make_olt()
+    rx(olt)
+    tracker(olt.id, "get_rx", completed=6, pending=6)
+    with transaction() as session_:
+        row = session_.get_one(Olt, olt.id)
+        row.state, row.paused_until = OltState.PAUSED, HOUR + 46 * MINUTE
+        session_.scalars(select(WorkflowNode)).one().next_run_at = HOUR + 31 * MINUTE
+    forecasts.forecast_hour(HOUR + 30 * MINUTE)
+    assert told(session)["get_rx"] == (9, {"cause": "paused", "node": "", "seconds": 0})
+    make([olt.id], HOUR + 30 * MINUTE)
+    (plan,) = stored(session)
+    slots = domain_plans.from_json(plan.plan_data, HOUR).slots
+    assert [(slot.scheduled_for.minute, slot.lost) for slot in slots] == [
+        (31, LossCause.PAUSED), (36, LossCause.PAUSED), (41, LossCause.PAUSED), (46, None), (51, None), (56, None),
+    ]  # fmt: skip
+
+
+def test_the_plan_of_an_olt_that_was_away_keeps_what_it_did_before(session: Session) -> None:
+    olt = make_olt()
+    rx(olt)
+    make([olt.id], NOW)
+    with transaction() as session_:
+        assert plans.abort(session_, [olt.id], NOW + 20 * MINUTE) == 1
+    make([olt.id], NOW + 40 * MINUTE, "olt_enabled")
+    (plan,) = stored(session)
+    minutes = [slot.scheduled_for.minute for slot in domain_plans.from_json(plan.plan_data, HOUR).slots]
+    assert minutes == [1, 6, 11, 16, 36, 41, 46, 51, 56]
+
+
+def test_an_hour_of_an_olt_cannot_have_two_plans_that_hold(session: Session) -> None:
+    olt = make_olt()
+    rx(olt)
+    make([olt.id], NOW)
+    with pytest.raises(IntegrityError), transaction() as session_:
+        row = session_.scalars(select(ExecutionPlan)).one()
+        session_.add(ExecutionPlan(olt_id=olt.id, period_start=row.period_start, period_end=row.period_end,
+                                   plan_data=row.plan_data, created_at=NOW, updated_at=NOW))  # fmt: skip
+
+
+def test_what_a_node_took_while_it_read_something_else_is_no_pace_of_it(session: Session) -> None:
+    node = rx(make_olt(), seconds=100)
+    with transaction() as writing:
+        writing.get_one(NodePace, node.id).reads = domain_pace.reads(node.kind, node.oid)
+    assert masters.load(session, NOW)[node.workflow.olt_id][0].node.pace.known
+    workflows.update_node(node.id, {"oid": "huawei.onu_state"}, ACTOR, NOW)
+    session.expire_all()
+    assert not masters.load(session, NOW)[node.workflow.olt_id][0].node.pace.known
+
+
+def test_a_run_is_not_expected_to_take_longer_than_it_may(session: Session) -> None:
+    node = rx(make_olt(), seconds=100)
+    with transaction() as writing:
+        writing.get_one(NodePace, node.id).p95_ms = 900_000
+    (found,) = masters.load(session, NOW)[node.workflow.olt_id]
+    assert (found.node.pace.p50_ms, found.node.pace.p95_ms) == (100_000, 132_000)
+
+
 def test_all_olts_the_busiest_first(session: Session) -> None:
     for name, seconds in (("OLT-A", 10), ("OLT-B", 290)):
         rx(make_olt(name), seconds=seconds)
@@ -287,7 +447,7 @@ def test_all_olts_the_busiest_first(session: Session) -> None:
 
 
 def test_the_pool_that_the_last_hour_needed_is_told(session: Session) -> None:
-    assert pool_advice.last_hour(NOW) is None
+    assert pool_advice.last_hour(NOW) == []
     olts = [make_olt(f"OLT-{number}").id for number in range(5)]
     with transaction() as session_:
         for number in range(20):
@@ -296,10 +456,25 @@ def test_the_pool_that_the_last_hour_needed_is_told(session: Session) -> None:
                 node_name="x", olt_id=olts[number % 5], device_key=str(number), priority=40, attempt=1,
                 status=ExecutionStatus.SUCCESS, scheduled_for=start, started_at=start, finished_at=start + MINUTE,
             ))  # fmt: skip
-    found = pool_advice.last_hour(NOW)
-    assert found is not None
+    (found,) = pool_advice.last_hour(NOW)
     assert (found.advice.needed, found.advice.arrivals, found.seconds) == (5, 20, 3600)
-    assert found.advice.present_p95_ms is None
+    assert (found.advice.present_p95_ms, found.site) == (None, None)
+
+
+def test_a_site_with_pollers_of_its_own_is_advised_apart(session: Session) -> None:
+    sites = ["cusco"] * 3 + ["lima"] * 2 + [""] * 2
+    olts = [make_olt(f"OLT-{number}", site=site).id for number, site in enumerate(sites)]
+    with transaction() as session_:
+        for site, pid in ((None, 1), ("cusco", 2)):
+            session_.add(Pool(name=f"pool-{pid}", host="h", site=site, size=1, pid=pid, started_at=NOW, seen_at=NOW))
+        for number in range(70):
+            start = NOW - (10 + 2 * (number // 7)) * MINUTE
+            session_.add(Execution(
+                node_name="x", olt_id=olts[number % 7], device_key=str(number), priority=40, attempt=1,
+                status=ExecutionStatus.SUCCESS, scheduled_for=start, started_at=start, finished_at=start + MINUTE,
+            ))  # fmt: skip
+    found = {view.site: (view.advice.needed, view.advice.arrivals) for view in pool_advice.last_hour(NOW)}
+    assert found == {None: (4, 40), "cusco": (3, 30)}
 
 
 def test_how_well_the_prediction_did_is_told_with_it(session: Session) -> None:

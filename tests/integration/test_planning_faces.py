@@ -87,7 +87,10 @@ def test_the_command_says_what_would_be_if_a_node_ran_more_often_and_changes_not
     [
         (("feasibility", "OLT-X"), "there is no OLT OLT-X"),
         (("feasibility", "OLT-LIMA", "--set", "tx=60s"), "there is no master tx; there are: rx"),
-        (("feasibility", "OLT-LIMA", "--set", "rx=soon"), "no duration"),
+        (("feasibility", "OLT-LIMA", "--set", "rx=soon"), "the interval of rx must be a duration"),
+        (("feasibility", "OLT-LIMA", "--set", "rx=0"), "the interval of rx must be from 1s to 31d"),
+        (("feasibility", "OLT-LIMA", "--set", "rx=999999999d"), "the interval of rx must be from 1s to 31d"),
+        (("feasibility", "OLT-LIMA", "--set", "rx="), "--without"),
         (("feasibility", "OLT-LIMA", "--without", "tx"), "there is no master tx"),
         (("feasibility", "--set", "rx=60s"), "name the OLT"),
         (("pool",), "too little ran in the last hour"),
@@ -97,6 +100,22 @@ def test_the_command_says_what_would_be_if_a_node_ran_more_often_and_changes_not
 )
 def test_what_cannot_be_done_is_said(built: Flask, arguments: tuple[str, ...], told: str) -> None:
     assert told in said(built, *arguments)
+
+
+def test_the_api_looks_at_as_many_olts_as_it_is_asked_for(built: Flask) -> None:
+    with built.app_context():
+        for name in ("OLT-B", "OLT-C"):
+            node = builders.make_node(
+                builders.make_olt(name), "rx", kind="get", oid="huawei.onu_description", interval="5m"
+            )
+            db.session.merge(NodePace(node_id=node.id, durations=[250_000] * 25, p50_ms=250_000, p95_ms=250_000,
+                                      updated_at=datetime.now(UTC)))  # fmt: skip
+            db.session.commit()
+    client = by_token(built, "viewer")
+    assert [one["detailed"] for one in client.get("/feasibility/?limit=3").get_json()["items"]] == [True] * 3
+    (first,) = client.get("/feasibility/?limit=1").get_json()["items"]
+    assert (first["olt_name"], first["detailed"], len(first["nodes"])) == ("OLT-B", True, 1)
+    assert client.get("/feasibility/?olt=99999999999999999999").status_code == 400
 
 
 def test_the_command_shows_a_plan(built: Flask) -> None:

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from portal.domain import feasibility
-from portal.domain.feasibility import Verdict, assess, starting
+from portal.domain.feasibility import Verdict, assess
 from portal.domain.pace import Pace
 from portal.domain.plans import PlanNode
 
@@ -85,9 +85,31 @@ def test_what_has_no_clock_asks_for_nothing() -> None:
     assert assess([PlanNode(1, "rx", "get_rx", 40, None, 60, Pace(50_000, 60_000))], START).share == 0
 
 
-def test_a_node_to_be_saved_counts_as_if_it_had_been() -> None:
-    new = starting(PlanNode(1, "rx", "get_rx", 40, None, 60, Pace(30_000, 30_000)), START)
-    assert assess([new], START).share == pytest.approx(0.5)
+def test_a_rare_cron_line_counts_by_its_average_as_an_interval_does() -> None:
+    daily = (START + timedelta(minutes=30), START + timedelta(days=1, minutes=30))
+    found = assess([node(1, None, 360, first=1800, times=daily)], START)
+    assert found.share == pytest.approx(360 / 86_400)
+
+
+def test_a_list_and_the_page_of_an_olt_judge_the_same_hour() -> None:
+    times = tuple(START + timedelta(minutes=minutes) for minutes in (100, 110, 120, 130, 140, 150, 160))
+    nodes = [node(1, None, 300, first=6000, times=times), node(2, 300, 100)]
+    assert feasibility.busy_share(nodes, START) == pytest.approx(assess(nodes, START).share)
+
+
+def test_one_long_run_can_cost_another_its_promise_though_there_is_time_enough() -> None:
+    nodes = [node(1, 3600, 1100, "discovery"), node(2, 30, 3, "rx")]
+    assert feasibility.verdict(feasibility.busy_share(nodes, START)) is Verdict.FITS
+    assert feasibility.may_lose(nodes)
+    found = assess(nodes, START)
+    assert (found.failing, found.verdict, found.keeps) == (("get_rx",), Verdict.TIGHT, False)
+    assert found.blame is not None
+    assert (found.blame.key, found.blocks) == ("discovery", True)
+
+
+def test_what_is_never_in_another_s_way_needs_no_closer_look() -> None:
+    assert not feasibility.may_lose([node(1, 300, 40), node(2, 300, 250), node(3, 3600, 45)])
+    assert not feasibility.may_lose([node(1, 60, 50)])
 
 
 @given(st.lists(st.tuples(st.integers(60, 3600), st.integers(1, 200), st.integers(1, 3600)), max_size=6))

@@ -99,6 +99,24 @@ def test_the_median_follows_a_drift() -> None:
     assert predict(series).p50_ms == pytest.approx(series[-1] * 1.02, rel=0.05)
 
 
+@pytest.mark.parametrize("times", [1.5, 3, 8])
+def test_a_jump_is_not_expected_once_more(times: float) -> None:
+    new = round(5_000 * times)
+    for after in range(3, 23):
+        expected = predict([5_000] * 20 + [new] * after)
+        assert (expected.p50_ms, expected.p95_ms) == (new, new)
+
+
+def test_after_a_jump_the_spread_of_before_still_counts() -> None:
+    before = [5_000, 5_200, 4_800, 5_100, 4_900] * 4
+    expected = predict([*before, *(8 * each for each in before[:6])])
+    assert 40_000 < expected.p95_ms < 46_000
+
+
+def test_a_single_slow_run_is_no_jump() -> None:
+    assert predict([*[5_000] * 20, 20_000, *[5_000] * 6]).p95_ms == 20_000
+
+
 def test_one_run_says_what_is_expected_but_little_of_how_bad_it_can_be() -> None:
     assert predict([4000]) == Pace(4000, 12_000, 1)
     assert not predict([4000]).known

@@ -26,7 +26,7 @@ def moved(nodes: list[PhasedNode], shifts: dict[int, int]) -> list[datetime]:
 
 def test_masters_of_one_olt_that_strike_together_are_set_apart() -> None:
     found = advise([node(1), node(2), node(3)])
-    assert found.before.meeting_seconds == 12 * 10 * 3
+    assert (found.before.meeting_seconds, found.before.meetings) == (12 * 10, 12 * 10 * 3)
     assert found.after.meeting_seconds == 0
     assert len(set(moved([node(1), node(2), node(3)], dict(found.shifts)))) == 3
 
@@ -34,6 +34,16 @@ def test_masters_of_one_olt_that_strike_together_are_set_apart() -> None:
 def test_olts_that_strike_together_are_spread_over_the_interval() -> None:
     found = advise([node(ident, olt=ident) for ident in range(24)])
     assert (found.before.peak, found.after.peak) == (24, 1)
+
+
+def test_of_one_olt_only_its_own_masters_meet_or_are_stuck_but_the_pool_is_everybody_s() -> None:
+    stuck, asked = [node(ident, olt=1, first=300) for ident in (1, 2)], [node(ident, olt=2) for ident in (3, 4)]
+    found = advise([*stuck, *asked], [2])
+    assert (found.before.meeting_seconds, found.after.meeting_seconds, found.stuck) == (120, 0, 0)
+    assert found.before.peak == 2
+    assert list(found.shifts) == [4] or list(found.shifts) == [3]
+    assert measure([*stuck, *asked], {}, [2]) == found.before
+    assert advise([*stuck, *asked], [1]).stuck == 2
 
 
 def test_what_is_well_placed_is_left_alone() -> None:
@@ -98,7 +108,8 @@ def test_the_advice_is_never_worse_than_now_by_its_own_measure(drawn: list[tuple
     nodes = drawn_nodes(drawn)
     found = advise(nodes)
     assert found.after.cost < found.before.cost if found.shifts else found.after == found.before
-    assert found.after.meeting_seconds <= found.before.meeting_seconds
+    assert found.after.meetings <= found.before.meetings
+    assert found.before.meeting_seconds <= 3600 * len({one.olt_id for one in nodes})
     assert (found.before, found.after) == (measure(nodes, {}), measure(nodes, found.shifts))
 
 

@@ -50,6 +50,7 @@ def _end(
     if failure is None:
         delivery.mark_sent(session, channel, [row], now)
         return
+    delivery.note_failure(channel, failure)
     row.status, row.deadline = NotificationStatus.GIVEN_UP, None
     row.error, row.answer = str(failure.error), failure.answer
 

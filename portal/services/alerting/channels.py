@@ -89,7 +89,6 @@ def _write(
     changes = audit.masked(audit.difference(_stored(row), values))
     action = "channel.update" if row else "channel.create"
     row = row or Channel()
-    switched_off = "enabled" in changes and not values["enabled"]
     for name in COLUMNS:
         setattr(row, name, values[name])
     if target is not None:
@@ -98,8 +97,8 @@ def _write(
         session.add(row)
         session.flush()
         audit.record(session, actor=actor, action=action, subject=row, changes=changes, now=now)
-    if switched_off:
-        _give_up(session, row.id)
+    if "enabled" in changes:
+        _give_up(session, row.id, now)
     return row
 
 
@@ -107,7 +106,7 @@ def _point(row: Channel, target: str) -> dict[str, list[str]]:
     """Another address: what the old one did wrong is forgotten. Returns what of it may be shown."""
     shown, before = notify.look(target), (row.kind, row.host)
     row.target, row.kind, row.host = target, shown.kind, shown.host[:255]
-    row.failures, row.retry_at = 0, None
+    row.failures, row.retry_at, row.last_error, row.last_answer = 0, None, "", ""
     after = (row.kind, row.host)
     return {} if before == after else {"address": [_address(*before), _address(*after)]}
 
@@ -116,10 +115,14 @@ def _address(kind: str | None, host: str | None) -> str:
     return f"{kind}://{host or '…'}" if kind else ""
 
 
-def _give_up(session: Session, channel_id: int) -> None:
-    """What waits for a channel that is switched off would come as a surprise when it is switched on again."""
+def _give_up(session: Session, channel_id: int, now: datetime) -> None:
+    """It was switched off, or on again: what waited before would come as a surprise.
+
+    On again, too: what was on its way when it was switched off, or raised at that moment, may wait since.
+    """
+    vanished = (Notification.status == NotificationStatus.SENDING) & (Notification.deadline <= now)
     session.execute(
         update(Notification)
-        .where(Notification.channel_id == channel_id, Notification.status == NotificationStatus.PENDING)
-        .values(status=NotificationStatus.GIVEN_UP, error=str(SWITCHED_OFF), answer="")
+        .where(Notification.channel_id == channel_id, vanished | (Notification.status == NotificationStatus.PENDING))
+        .values(status=NotificationStatus.GIVEN_UP, deadline=None, error=str(SWITCHED_OFF), answer="")
     )

@@ -9,6 +9,9 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from functools import partial
+from time import monotonic
+from typing import TypeVar
 from uuid import uuid4
 from zoneinfo import ZoneInfo
 
@@ -26,7 +29,9 @@ from portal.services.alerting import alerts
 
 log = logging.getLogger(__name__)
 
+T = TypeVar("T")
 Send = Callable[[str, str, str], None]  # address, title, text; raises notify.DeliveryFailed or notify.BadAddress
+Clock = Callable[[], datetime]
 
 SENDING = timedelta(minutes=3)  # longer than a whole pass may take (scheduler.periodic)
 AT_ONCE = 16  # channels that are sent to at the same time: one that hangs delays no other
@@ -65,16 +70,38 @@ class Delivered:
     failed: int = 0
 
 
-def deliver(now: datetime, send: Send) -> Delivered:
-    """One pass: whatever may leave now leaves, one message a channel."""
-    claims = (claim(channel_id, now) for channel_id in _channels_with_work(now))
+def deliver(now: datetime, send: Send, clock: Clock | None = None) -> Delivered:
+    """One pass: whatever may leave now leaves, one message a channel.
+
+    `clock`: what time it is once a receiver has answered (None: `now` and what has passed since). A channel whose rows
+    cannot be read or written holds up no other; the first such error is raised at the end.
+    """
+    clock, errors = clock or _going_on(now), list[Exception]()
+    claims = (_guarded(errors, partial(claim, channel_id, now)) for channel_id in _channels_with_work(now))
     batches = [batch for batch in claims if batch is not None]
     sent = 0
     with ThreadPoolExecutor(max_workers=AT_ONCE) as pool:
         tries = {pool.submit(attempt, send, batch): batch for batch in batches}
         for done in as_completed(tries):
-            sent += settle(tries[done], done.result(), now)
+            sent += bool(_guarded(errors, partial(settle, tries[done], done.result(), clock())))
+    if errors:
+        raise errors[0]
     return Delivered(sent, len(batches) - sent)
+
+
+def _going_on(now: datetime) -> Clock:
+    began = monotonic()
+    return lambda: now + timedelta(seconds=monotonic() - began)
+
+
+def _guarded(errors: list[Exception], work: Callable[[], T]) -> T | None:
+    """What `work` returns; None when it failed, which is kept in `errors`."""
+    try:
+        return work()
+    except Exception as error:
+        log.exception("event=alert_pass_failed")
+        errors.append(error)
+        return None
 
 
 def zone() -> ZoneInfo:
@@ -231,6 +258,7 @@ def _of_message(session: Session, batch: Batch, failure: Failure | None) -> list
 def mark_sent(session: Session, channel: Channel, rows: Sequence[Notification], now: datetime) -> None:
     """They arrived. The first alert of a violation that arrives makes it notified, in the same transaction."""
     channel.failures, channel.retry_at = 0, None
+    channel.last_sent_at, channel.last_error, channel.last_answer = now, "", ""
     for row in rows:
         row.status, row.sent_at, row.deadline, row.error, row.answer = NotificationStatus.SENT, now, None, "", ""
     told = [row.violation_id for row in rows if row.violation_id is not None]
@@ -242,10 +270,17 @@ def mark_sent(session: Session, channel: Channel, rows: Sequence[Notification], 
         )
 
 
+def note_failure(channel: Channel, failure: Failure) -> None:
+    """Its last try failed, and why."""
+    channel.last_error, channel.last_answer = str(failure.error), failure.answer
+
+
 def _mark_failed(channel: Channel, rows: Sequence[Notification], failure: Failure, now: datetime) -> None:
+    """They wait for the next try. Not for a channel that was switched off meanwhile: that may be on again in weeks."""
     channel.failures += 1
     channel.retry_at = now + alerting.gap(channel.failures)
+    note_failure(channel, failure)
     for row in rows:
-        over = alerting.is_over(row.queued_at, now)
+        over = not channel.enabled or alerting.is_over(row.queued_at, now)
         row.status = NotificationStatus.GIVEN_UP if over else NotificationStatus.PENDING
         row.deadline, row.error, row.answer = None, str(failure.error), failure.answer

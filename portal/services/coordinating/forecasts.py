@@ -2,7 +2,7 @@
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any, cast
 
@@ -12,7 +12,7 @@ from sqlalchemy.orm import Session
 from portal import masters
 from portal.domain import pace, quota, schedule
 from portal.domain.forecast import Forecast, Open, Slower, forecast, slower
-from portal.domain.plans import PlannedSlot, simulate
+from portal.domain.plans import Blocked, PlannedSlot, simulate
 from portal.domain.quota import HOUR, Counts
 from portal.domain.statuses import LossCause, QuotaStatus
 from portal.extensions import db, transaction
@@ -36,6 +36,7 @@ class _Hour:
     masters: Mapping[int, list[Master]]
     at_work: Mapping[int, Now]
     blocked: Mapping[int, LossCause]
+    paused: Mapping[int, Blocked]
     slowness: Mapping[int, Slower]  # by node; of OLTs that are crowded only
 
     @property
@@ -76,14 +77,15 @@ def _forecasts(session: Session, rows: Sequence[Row[Any]], now: datetime) -> dic
     hour = quota.hour_at(now)
     olt_ids = {row.olt_id for row in rows}
     known = {olt: found for olt, found in masters.load(session, now, until=hour + HOUR).items() if olt in olt_ids}
-    state = _Hour(hour, now, known, masters.at_work(session, now, known), _blocked(session, hour + HOUR), {})
+    state = _Hour(hour, now, known, masters.at_work(session, now, known), _blocked(session, hour + HOUR),
+                  masters.paused(session), {})  # fmt: skip
     trackers = _trackers(session, rows, hour)
     rest = {olt: _rest(state, olt) for olt in olt_ids}
     found = {olt: _of_olt(state, olt, trackers[olt], rest[olt]) for olt in olt_ids}
     crowded = [olt for olt, told in found.items() if any(one.node for one in told.values())]
     if crowded:
         slowness = _slowness(session, [master for olt in crowded for master in known.get(olt, ())])
-        state = _Hour(hour, now, known, state.at_work, state.blocked, slowness)
+        state = replace(state, slowness=slowness)
         found |= {olt: _of_olt(state, olt, trackers[olt], rest[olt]) for olt in crowded}
     return {row.id: found[row.olt_id][row.task_type] for row in rows}
 
@@ -92,7 +94,7 @@ def _rest(state: _Hour, olt_id: int) -> list[PlannedSlot]:
     """What the OLT will still do for this hour's promises."""
     nodes = [master.node for master in state.masters.get(olt_id, ())]
     present = state.at_work.get(olt_id, Now())
-    slots = simulate(nodes, state.now, state.end, present.occupied, present.waiting)
+    slots = simulate(nodes, state.now, state.end, present.occupied, present.waiting, blocked=state.paused.get(olt_id))
     return [slot for slot in slots if state.start < slot.scheduled_for <= state.end]
 
 

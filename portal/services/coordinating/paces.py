@@ -1,7 +1,7 @@
 """Learning how long composites take: each finished run once, in the order in which its node had them."""
 
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -11,7 +11,7 @@ from sqlalchemy.orm import Session
 from portal.domain import pace
 from portal.domain.statuses import ExecutionStatus, Trigger
 from portal.extensions import transaction
-from portal.models import Execution, NodePace
+from portal.models import Execution, NodePace, WorkflowNode
 from portal.services.upsert import upsert
 
 # A run is committed some time after the moment that it bears as its end: within a minute at most (a writer that waits
@@ -19,7 +19,7 @@ from portal.services.upsert import upsert
 OVERLAP = timedelta(minutes=5)
 FIRST_LOOK = timedelta(hours=6)  # how far back where nothing was learned before
 LIMIT = 2_000  # runs learned in one transaction: SQLite lets nobody else write meanwhile
-_COLUMNS = ("durations", "p50_ms", "p95_ms", "predicted", "covered", "error_ms", "learned_up_to", "updated_at")
+_COLUMNS = ("reads", "durations", "p50_ms", "p95_ms", "predicted", "covered", "error_ms", "learned_up_to", "updated_at")
 
 
 def learn(now: datetime) -> int:
@@ -38,8 +38,9 @@ def _learn_some(now: datetime) -> int:
     with transaction() as session:
         new = _new(session, now)
         if new:
-            known = _known(session, {row.node_id for row in new})
-            upsert(session, NodePace, _learned(new, known), ("node_id",), _COLUMNS)
+            node_ids = {row.node_id for row in new}
+            learned = _learned(new, _known(session, node_ids), _reads(session, node_ids))
+            upsert(session, NodePace, learned, ("node_id",), _COLUMNS)
         return len(new)
 
 
@@ -68,19 +69,30 @@ def _known(session: Session, node_ids: Iterable[int]) -> dict[int, dict[str, Any
     return {row.node_id: dict(row._mapping) for row in session.execute(query)}
 
 
-def _learned(new: list[Row[Any]], known: dict[int, dict[str, Any]]) -> list[dict[str, Any]]:
+def _reads(session: Session, node_ids: Iterable[int]) -> dict[int, str]:
+    """Node id → what it reads now."""
+    query = select(WorkflowNode.id, WorkflowNode.kind, WorkflowNode.oid).where(WorkflowNode.id.in_(node_ids))
+    return {row.id: pace.reads(row.kind, row.oid) for row in session.execute(query)}
+
+
+def _learned(
+    new: list[Row[Any]], known: dict[int, dict[str, Any]], reads: Mapping[int, str]
+) -> list[dict[str, Any]]:  # fmt: skip
     by_node: dict[int, list[Row[Any]]] = defaultdict(list)
     for row in new:
         by_node[row.node_id].append(row)
-    return [_one(node, sorted(rows), known.get(node)) for node, rows in sorted(by_node.items())]
+    return [
+        _one(node, sorted(by_node[node]), known.get(node), reads[node]) for node in sorted(by_node) if node in reads
+    ]  # fmt: skip
 
 
-def _one(node_id: int, rows: list[Row[Any]], known: dict[str, Any] | None) -> dict[str, Any]:
+def _one(node_id: int, rows: list[Row[Any]], known: dict[str, Any] | None, reads: str) -> dict[str, Any]:
     """The node's row after these runs, by id. Each is judged by what was expected before it.
 
+    What was learned while it read something else is forgotten: how long that took says nothing of what it reads now.
     `updated_at` is the end of the last of them: the latest of all says up to where the runs were learned.
     """
-    values = known or {
+    values: dict[str, Any] = known if known and known["reads"] in ("", reads) else {
         "node_id": node_id, "durations": [], "p50_ms": 0, "p95_ms": 0, "predicted": 0, "covered": 0, "error_ms": 0,
     }  # fmt: skip
     for row in rows:
@@ -92,4 +104,4 @@ def _one(node_id: int, rows: list[Row[Any]], known: dict[str, Any] | None) -> di
         values["durations"] = pace.learn(durations, row.duration_ms)
         expected = pace.predict(values["durations"])
         values["p50_ms"], values["p95_ms"] = expected.p50_ms, expected.p95_ms
-    return values | {"learned_up_to": rows[-1].id, "updated_at": max(row.finished_at for row in rows)}
+    return values | {"reads": reads, "learned_up_to": rows[-1].id, "updated_at": max(row.finished_at for row in rows)}

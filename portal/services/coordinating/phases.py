@@ -6,29 +6,27 @@ from datetime import datetime
 from flask import current_app
 
 from portal import masters
-from portal.domain import phases, quota
+from portal.domain import phases
 from portal.domain.messages import N_
 from portal.extensions import db, transaction
 from portal.services import audit
 from portal.services.audit import Subject
-from portal.services.coordinating import plans
 from portal.services.dispatch import clock
 from portal.services.errors import Conflict
-
-CHUNK = 200  # OLTs whose plans are made anew in one transaction
 
 
 def apply(actor: str, now: datetime, olt_ids: Collection[int] | None = None, name: str = "") -> int:
     """Move the clocks of these OLTs (None: of all) as the advice of this moment says; returns how many were moved.
 
     `name`: of what it was asked for, for the audit log. Conflict where clocks go on from the end of a run: they have
-    no phase then. A clock that a tick has moved meanwhile keeps the advised phase.
+    no phase then. A clock that a tick has moved meanwhile keeps the advised phase. Plans follow within seconds: the
+    coordinator plans anew whatever was wound, and it alone does, so that an hour has one plan.
     """
     if current_app.config["NEXTCHECK_MODE"] == "from_end":
         raise Conflict(N_("clocks that go on from the end of a run cannot be spread"))
     db.session.rollback()
     known = masters.load(db.session(), now)
-    advice = phases.advise(masters.phased(known, olt_ids))
+    advice = phases.advise(masters.phased(known, olt_ids), olt_ids)
     db.session.rollback()
     if not advice.helps:
         return 0
@@ -37,14 +35,8 @@ def apply(actor: str, now: datetime, olt_ids: Collection[int] | None = None, nam
         changes = {
             "moved": len(moved), "meeting_seconds": [advice.before.meeting_seconds, advice.after.meeting_seconds],
             "peak": [advice.before.peak, advice.after.peak],
+            "seconds": {str(node): moved[node] for node in sorted(moved)},
         }  # fmt: skip
         subject = Subject("phases", name)
         audit.record(session, actor=actor, action="phases.apply", subject=subject, changes=changes, now=now)
-    _replan([olt for olt, found in known.items() if any(one.node.node_id in moved for one in found)], now)
     return len(moved)
-
-
-def _replan(olt_ids: list[int], now: datetime) -> None:
-    for at in range(0, len(olt_ids), CHUNK):
-        with transaction() as session:
-            plans.make(session, olt_ids[at : at + CHUNK], quota.hour_at(now), now, "phases")

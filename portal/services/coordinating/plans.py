@@ -32,12 +32,13 @@ def make(session: Session, olt_ids: Collection[int], hour: datetime, now: dateti
 def _make(session: Session, olt_ids: list[int], hour: datetime, now: datetime, why: str) -> int:
     before = _supersede(session, olt_ids, hour, now)
     known = masters.load(session, now, olt_ids, until=hour + quota.HOUR)
-    busy = masters.at_work(session, now, known, olt_ids)
+    busy, paused = masters.at_work(session, now, known, olt_ids), masters.paused(session, olt_ids)
     rows = []
     for olt_id in olt_ids:
         nodes = [master.node for master in known.get(olt_id, ())]
         state = busy.get(olt_id, masters.Now())
-        plan = plans.make(nodes, hour, now, state.occupied, state.waiting, before=before.get(olt_id), why=why)
+        plan = plans.make(nodes, hour, now, state.occupied, state.waiting, before=before.get(olt_id), why=why,
+                          blocked=paused.get(olt_id))  # fmt: skip
         if len(plan):
             rows.append(_row(olt_id, plan, now))
     bulk.insert(session, _PLANS, rows)
@@ -45,7 +46,7 @@ def _make(session: Session, olt_ids: list[int], hour: datetime, now: datetime, w
 
 
 def _supersede(session: Session, olt_ids: list[int], hour: datetime, now: datetime) -> dict[int, Plan]:
-    """OLT id → the plan that was ACTIVE."""
+    """OLT id → the plan that held last in the hour: the ACTIVE one, or of an OLT that was away what it did before."""
     found = session.execute(
         update(ExecutionPlan)
         .where(
@@ -56,7 +57,19 @@ def _supersede(session: Session, olt_ids: list[int], hour: datetime, now: dateti
         .returning(ExecutionPlan.olt_id, ExecutionPlan.plan_data),
         execution_options={"synchronize_session": False},
     )  # fmt: skip
-    return {row.olt_id: plans.from_json(row.plan_data, hour) for row in found}
+    held = {row.olt_id: plans.from_json(row.plan_data, hour) for row in found}
+    return _aborted(session, [olt for olt in olt_ids if olt not in held], hour) | held
+
+
+def _aborted(session: Session, olt_ids: list[int], hour: datetime) -> dict[int, Plan]:
+    """Of OLTs without an ACTIVE plan the newest of the hour, up to when it was ABORTED: nothing ran from then on."""
+    query = (
+        select(ExecutionPlan.olt_id, ExecutionPlan.plan_data, ExecutionPlan.updated_at)
+        .where(ExecutionPlan.olt_id.in_(olt_ids), ExecutionPlan.period_start == hour)
+        .order_by(ExecutionPlan.id)
+    )
+    newest = {row.olt_id: row for row in session.execute(query)} if olt_ids else {}
+    return {olt: plans.until(plans.from_json(row.plan_data, hour), row.updated_at) for olt, row in newest.items()}
 
 
 def _row(olt_id: int, plan: Plan, now: datetime) -> dict[str, Any]:

@@ -12,6 +12,7 @@ from werkzeug.test import TestResponse
 from portal.domain.statuses import ExecutionStatus
 from portal.extensions import db
 from portal.models import AuditLog, Execution, NodePace, WorkflowNode
+from portal.services.network import workflows
 from tests.support import builders, seed
 from tests.support.pages import soup, text_of, title_of
 from tests.support.web import english, form_values, written
@@ -93,7 +94,9 @@ def test_a_node_added_to_a_chain_makes_its_master_longer(built: Flask) -> None:
 
 @pytest.mark.parametrize("fields", [
     {"kind": "get"}, {"kind": "nonsense", "interval": "60s"}, {"kind": "get", "interval": "soon"},
-    {"kind": "get", "interval": "60s", "cron": "* * * * *"}, {"kind": "get", "priority": "high", "interval": "60s"}, {},
+    {"kind": "get", "interval": "60s", "cron": "* * * * *"}, {"kind": "get", "interval": "0"},
+    {"kind": "get", "interval": "999999999d"}, {"kind": "get", "interval": "60s", "priority": "10" * 20},
+    {"kind": "get", "priority": "high", "interval": "60s"}, {},
 ])  # fmt: skip
 def test_a_form_that_is_not_complete_yet_is_no_error(built: Flask, fields: dict[str, str]) -> None:
     person = english(built)
@@ -119,6 +122,7 @@ def test_the_busiest_olts_come_first_and_the_title_is_the_answer(built: Flask) -
     assert title_of(english(built, "viewer").get("/capacity/")) == "What is planned fits on every OLT"
     with written(built) as session:
         session.get_one(NodePace, 1).p95_ms = 250_000
+        session.get_one(WorkflowNode, 1).time_limit = 600
     answer = english(built, "viewer").get("/capacity/")
     assert title_of(answer) == "1 OLT cannot keep its promises"
     assert "discovery takes most: 83 % of the hour" in text_of(answer)
@@ -153,7 +157,22 @@ def test_a_viewer_sees_the_advice_and_cannot_apply_it(built: Flask) -> None:
     assert title_of(page) == "Phase advice for OLT-LIMA"
     assert soup(page).select_one('form[action$="/capacity/phases"]') is None
     assert person.post("/capacity/phases").status_code == 403
-    assert person.get("/capacity/phases?olt=99").status_code == 404
+    for unknown in ("99", "99999999999999999999", "-1", "x"):
+        assert person.get(f"/capacity/phases?olt={unknown}").status_code == 404
+
+
+def test_an_olt_with_time_enough_that_loses_a_quota_is_in_the_title_and_first(built: Flask) -> None:
+    with built.app_context():
+        workflows.update_node(1, {"interval": "1h"}, "x", datetime.now(UTC))
+        workflows.update_node(2, {"interval": "60s", "override_reason": "test"}, "x", datetime.now(UTC))
+    with written(built) as session:
+        session.get_one(NodePace, 1).p50_ms = session.get_one(NodePace, 1).p95_ms = 1_000_000
+        session.get_one(NodePace, 2).p50_ms = session.get_one(NodePace, 2).p95_ms = 3_000
+        for ident in (1, 2):
+            session.get_one(NodePace, ident).durations = [1000] * 25
+    answer = english(built, "viewer").get("/capacity/")
+    assert title_of(answer) == "1 OLT cannot keep its promises"
+    assert "discovery keeps the OLT from the others: 16 min 40 s a run" in text_of(answer)
 
 
 def test_the_pollers_page_says_how_many_would_be_enough_and_from_what(built: Flask) -> None:
