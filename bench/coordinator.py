@@ -97,7 +97,7 @@ def measure(olts: int, options: Options, begin: datetime) -> dict[str, float]:
         pace_of(olts, turn)
         changed.append(timed(lambda at=moment: _expect(loop.run(at), CHANGED)))  # type: ignore[misc]
     following = timed(lambda: until_opened(begin + HOUR))
-    closing_ms = timed(lambda: closing.close_due(begin + HOUR + timedelta(minutes=30)))
+    closing_ms = timed(lambda: closing.close_due(begin + HOUR + closing.PATIENCE + timedelta(minutes=1)))
     return {
         "unchanged_median": round(statistics.median(idle), 1), "unchanged_worst": round(max(idle), 1),
         "changed_median": round(statistics.median(changed), 1), "changed_worst": round(max(changed), 1),

@@ -4,10 +4,13 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
+from functools import cache
 
 from portal.domain import quota, schedule
 from portal.domain.slots import DueMaster, NewExecution, Plan, SkippedSlots
 from portal.domain.statuses import SkipReason
+
+FIRINGS = 2000  # of one cron line that are counted at once; the rest is the next tick's
 
 NextCron = Callable[[str, datetime], datetime]  # cron line, moment → first time strictly after it
 
@@ -39,12 +42,16 @@ def plan(due: Iterable[DueMaster], now: datetime, next_cron: NextCron, *, from_e
     gone by, many such runs one after the other (design §5.11). A slot that finds its node ACTIVE is skipped; what
     only waits for a retry is superseded (§5.9). Nothing of a blocked OLT runs (§5.10). With `from_end` the clock of
     an interval stops while its node runs, until the end of the run (§5.3); a cron line goes on.
+
+    Of a cron line that missed very many firings the first FIRINGS are decided: its clock stays due, and goes on from
+    there with the next tick.
     """
+    passed_of = cache(lambda line, first: _of_cron_line(line, first, now, next_cron))  # many masters share a line
     new: list[NewExecution] = []
     skipped: list[SkippedSlots] = []
     next_runs: dict[int, datetime | None] = {}
     for master in due:
-        passed = _passed(master, now, next_cron)
+        passed = _on_grid(master, now) if master.cron is None else passed_of(master.cron, master.next_run_at)
         taken, missed = _decide(master, passed, now)
         skipped.extend(missed)
         if taken is not None:
@@ -57,21 +64,25 @@ def plan(due: Iterable[DueMaster], now: datetime, next_cron: NextCron, *, from_e
     return Plan(tuple(new), tuple(skipped), next_runs)
 
 
-def _passed(master: DueMaster, now: datetime, next_cron: NextCron) -> _Passed:
-    first = master.next_run_at
-    if master.interval_seconds is not None:
-        step = timedelta(seconds=master.interval_seconds)
-        if now < first + step:
-            return _Passed(first, 0, first, first + step)
-        latest = schedule.latest_on_grid(first, master.interval_seconds, now)
-        return _Passed(latest, round((latest - first) / step), latest - step, latest + step)
-    assert master.cron is not None  # noqa: S101  (the table's one_clock check)
+def _on_grid(master: DueMaster, now: datetime) -> _Passed:
+    first, seconds = master.next_run_at, master.interval_seconds
+    assert seconds is not None  # noqa: S101  (the table's one_clock check)
+    step = timedelta(seconds=seconds)
+    if now < first + step:
+        return _Passed(first, 0, first, first + step)
+    latest = schedule.latest_on_grid(first, seconds, now)
+    return _Passed(latest, round((latest - first) / step), latest - step, latest + step)
+
+
+def _of_cron_line(line: str, first: datetime, now: datetime, next_cron: NextCron) -> _Passed:
     latest = before = first
     earlier: Counter[datetime] = Counter()
-    while (candidate := next_cron(master.cron, latest)) <= now:
+    count = 0
+    while (candidate := next_cron(line, latest)) <= now and count < FIRINGS:
         earlier[quota.hour_of(latest)] += 1
+        count += 1
         before, latest = latest, candidate
-    return _Passed(latest, earlier.total(), before, candidate, earlier or None)
+    return _Passed(latest, count, before, candidate, earlier or None)
 
 
 def _decide(master: DueMaster, passed: _Passed, now: datetime) -> tuple[NewExecution | None, list[SkippedSlots]]:

@@ -31,8 +31,7 @@ def next_cron(line: str, moment: datetime) -> datetime:
     """
     zone = ZoneInfo(current_app.config["TIMEZONE"])
     try:
-        # In the hour that is repeated when summer time ends, the first answer may be the earlier of the two.
-        return next(at for at in clock.cron_times(line, moment, zone) if at > moment)
+        return next(iter(clock.cron_times(line, moment, zone)))
     except (StopIteration, FieldError):
         log.error("event=cron_never_fires line=%r", line)
         return moment + timedelta(days=365)

@@ -62,7 +62,7 @@ def list_decisions(limit: int, cursor: str | None, **given: Any) -> Reply:
         level=given["level"] or "", event=given["type"], olt_id=given["olt"], node_id=given["node"],
         text=given["text"] or "", since=given["since"], until=given["until"],
     ).bounded(datetime.now(UTC))  # fmt: skip
-    if cursor and keyset.decode(cursor, len(wanted.order.keys)) is None:
+    if cursor and not keyset.fits(cursor, wanted.order):
         raise invalid({"cursor": "is not one that this list gave out with these arguments: follow `next`, or leave it "
                                  "out to begin with the first page"})  # fmt: skip
     page = decision_log.page(wanted, cursor or "", limit)

@@ -22,7 +22,7 @@ class Quota:
     period_start: Annotated[datetime, "A slot at this very time belongs to the hour before."]
     period_end: Annotated[datetime, "A slot at this very time belongs to this hour."]
     status: QuotaStatus
-    at_risk: Annotated[bool, "The hour is gone further than the completion by more than 20 points."]
+    at_risk: Annotated[bool, "Of its slots 20 % more were due than are completed, or too many are lost already."]
     required: int
     completed: int
     failed: int
@@ -30,7 +30,7 @@ class Quota:
     pending: int
     lost: Lost
     forecast: Annotated[int | None, "How many will be completed; null when nobody reckoned it, or the hour is over."]
-    avg_duration_ms: Annotated[int, "Of the runs that ended."]
+    avg_duration_ms: Annotated[int, "Of the runs that have a duration, interrupted ones too."]
     updated_at: datetime
 
 
@@ -40,6 +40,7 @@ class QuotaList:
 
     items: list[Quota]
     next: Next
+    since: Annotated[datetime | None, "No earlier hours were looked at; null: all were."]
 
 
 @dataclass(frozen=True)
@@ -102,6 +103,9 @@ class Violation:
     notified: bool
     notified_at: datetime | None
     created_at: datetime
+    acknowledged_at: Annotated[datetime | None, "null: it is open."]
+    acknowledged_by: Annotated[str, "Empty: it is open."]
+    note: Annotated[str, "What they said."]
 
 
 @dataclass(frozen=True)

@@ -50,25 +50,30 @@ _PLACE = (
 _WHICH = (
     args.whole("olt", "Only those of the OLT with this id."),
     args.opaque("task_type", "Only those of this task: discovery, get_rx …", _task_type),
-    args.moment("since", "Only hours that begin at this time or later."),
+    args.moment(
+        "since",
+        "Only hours that begin at this time or later. Quotas of a task on all OLTs: default, the last 24 hours.",
+    ),
     args.moment("until", "Only hours that begin before this time."),
 )
 QUOTA_ARGS = (args.word("status", "Only those in this state.", QuotaStatus), *_WHICH, *_PLACE)
 VIOLATION_ARGS = (
     args.word("severity", "Only those of this severity.", Severity),
     args.Arg("notified", "Only those of which an alert arrived, or did not.", {"type": "boolean"}, _yes_or_no),
+    args.Arg("acknowledged", "Only those that somebody acknowledged, or did not.", {"type": "boolean"}, _yes_or_no),
     *_WHICH, *_PLACE,
 )  # fmt: skip
 
 
 def _checked(cursor: str | None, order: keyset.Order) -> str:
-    if cursor and keyset.decode(cursor, len(order.keys)) is None:
+    if cursor and not keyset.fits(cursor, order):
         raise invalid({"cursor": _OTHER_LIST})
     return cursor or ""
 
 
-def _following(view: str, cursor: str) -> str | None:
-    same: dict[str, Any] = {**request.args, "cursor": cursor}
+def _following(view: str, cursor: str, since: datetime | None = None) -> str | None:
+    """Where the next page is; a list that was bounded keeps its bound."""
+    same: dict[str, Any] = {**({"since": since.isoformat()} if since else {}), **request.args, "cursor": cursor}
     return url_for(f"api.{view}", **same) if cursor else None
 
 
@@ -77,10 +82,10 @@ def _following(view: str, cursor: str) -> str | None:
 )
 def list_quotas(limit: int, cursor: str | None, task_type: str | None, **given: Any) -> Reply:
     """The runs that each OLT was promised of each task in each hour, and what became of them; newest hour first."""
-    wanted = quota_list.Filter(task_type=task_type or "", **given)
+    wanted = quota_list.Filter(task_type=task_type or "", **given).bounded(datetime.now(UTC))
     page = quota_list.page(wanted, datetime.now(UTC), _checked(cursor, wanted.order), limit)
     items = [bodies.Quota(**row.as_dict()) for row in page.rows]
-    return Reply(bodies.QuotaList(items, _following("list_quotas", page.next)))
+    return Reply(bodies.QuotaList(items, _following("list_quotas", page.next, wanted.since), wanted.since))
 
 
 @operation(
@@ -126,6 +131,7 @@ def _violation(row: violations.Row) -> dict[str, Any]:
         "period_start": row.hour, "period_end": row.end, "severity": row.severity, "required": row.required,
         "completed": row.completed, "lost": {cause.value: slots for cause, slots in row.lost},
         "notified": row.notified, "notified_at": row.notified_at, "created_at": row.created_at,
+        "acknowledged_at": row.acknowledged_at, "acknowledged_by": row.acknowledged_by, "note": row.note,
     }  # fmt: skip
 
 

@@ -13,7 +13,7 @@ from portal.services.coordinating import audit as service
 from portal.services.coordinating.audit import Audited, Difference
 
 MOST_ROWS = 1000
-MOST_HOURS = 168
+MOST_HOURS = 168  # a week, as long as the decision log is kept
 LOOKS_AGAIN = 2
 SETTLES_AFTER = 6.0  # seconds: the coordinator needs 5 to see a change
 
@@ -35,7 +35,8 @@ def _lost(causes: Sequence[tuple[LossCause, int]]) -> str:
 
 @quotas.command("list")
 @click.option("--olt", "olt_name", help="Only of the OLT of this name.")
-@click.option("--task", "task_type", default="", help="Only of this task: discovery, get_rx …")
+@click.option("--task", "task_type", default="",
+              help="Only of this task: discovery, get_rx …; without --olt, of the last day.")  # fmt: skip
 @click.option("--status", type=click.Choice([s.value for s in QuotaStatus], case_sensitive=False))
 @click.option("--limit", type=click.IntRange(1, MOST_ROWS), default=20, show_default=True)
 @json_option
@@ -43,7 +44,7 @@ def list_quotas(olt_name: str | None, task_type: str, status: str | None, limit:
     """The quotas of the newest hours, newest first."""
     with told_on_stderr():
         chosen = QuotaStatus(status.upper()) if status else None
-        wanted = quota_list.Filter(_olt_id(olt_name), task_type, chosen)
+        wanted = quota_list.Filter(_olt_id(olt_name), task_type, chosen).bounded(now())
         rows = quota_list.page(wanted, now(), size=limit).rows
     if as_json:
         print_json([row.as_dict() for row in rows])
@@ -87,7 +88,7 @@ def list_violations(olt_name: str | None, severity: str | None, limit: int, as_j
 
 @quotas.command("audit")
 @click.option("--hours", type=click.IntRange(1, MOST_HOURS), default=24, show_default=True,
-              help="How many hours, the present one included.")  # fmt: skip
+              help="How many hours, the present one included; no more than are kept.")  # fmt: skip
 @json_option
 @click.pass_context
 def audit(context: click.Context, hours: int, as_json: bool) -> None:
@@ -102,7 +103,7 @@ def audit(context: click.Context, hours: int, as_json: bool) -> None:
     if as_json:
         print_json(found)
     else:
-        _print(found, names)
+        _print(found, names, hours)
     if found.differences:
         context.exit(1)
 
@@ -117,11 +118,16 @@ def _settled(hours: int) -> Audited:
     return found
 
 
-def _print(found: Audited, names: dict[int, str]) -> None:
+def _print(found: Audited, names: dict[int, str], asked: int) -> None:
     def line(one: Difference) -> tuple[object, ...]:
         return (one.key.hour, names.get(one.key.olt_id, one.key.olt_id), one.key.task_type, one.what, one.stored,
                 one.counted)  # fmt: skip
 
-    click.echo(f"{found.trackers} quotas looked at, {found.slots} slots counted")
+    click.echo(f"{found.trackers} quotas of {found.hours} hours looked at, {found.slots} slots counted")
+    if found.hours < asked:
+        click.echo(f"of older hours than these {found.hours} something has been cleaned up: they were left out")
+    if found.unopened:
+        click.echo(f"the quotas of this hour are not opened yet on {found.unopened} OLTs: what is pending there was "
+                   "not compared")  # fmt: skip
     head = ("HOUR", "OLT", "TASK", "WHAT", "STORED", "COUNTED")
     print_table(head, [line(one) for one in found.differences], "no differences")

@@ -42,14 +42,20 @@ def _up_to(first: datetime, interval_seconds: int, moment: datetime) -> int:
 
 
 def slots_by_hour(first: datetime, last: datetime, count: int) -> dict[datetime, int]:
-    """Hour → how many of `count` evenly spaced slots from `first` to `last` belong to it."""
-    if count == 1:
-        return {hour_of(first): 1}
+    """Hour → how many of `count` evenly spaced slots from `first` to `last` belong to it.
+
+    By arithmetic: a stop of a month is 700 hours, not 8,600 slots.
+    """
+    if count == 1 or first == last:
+        return {hour_of(first): count}
     step = (last - first) / (count - 1)
     hours: dict[datetime, int] = {}
-    for number in range(count):
-        hour = hour_of(first + number * step)
-        hours[hour] = hours.get(hour, 0) + 1
+    hour, before = hour_of(first), 0
+    while before < count:
+        upto = min(count, (hour + HOUR - first) // step + 1)
+        if upto > before:
+            hours[hour] = upto - before
+        hour, before = hour + HOUR, upto
     return hours
 
 
@@ -97,13 +103,17 @@ class Counts:
 
 @dataclass(frozen=True)
 class Settlement:
-    """One or several slots of a tracker that have come to their end in the same way. Milliseconds of OLT time."""
+    """One or several slots of a tracker that have come to their end in the same way. Milliseconds of OLT time.
+
+    `timed`: how many of the slots have a duration; who was cancelled before it ran has none.
+    """
 
     key: TrackerKey
     status: ExecutionStatus | None  # None: never became an execution
     cause: LossCause | None  # None only when completed
     slots: int = 1
     duration_ms: int = 0
+    timed: int = 0
 
     @property
     def counts(self) -> Counts:
@@ -138,10 +148,22 @@ def severity(counts: Counts, bounds: tuple[float, float, float] = SEVERITY_BOUND
     return Severity.HIGH if counts.share > high else Severity.CRITICAL
 
 
-def at_risk(counts: Counts, hour: datetime, now: datetime) -> bool:
-    """True when the hour has gone further than the completion by more than 20 points."""
-    gone = min(1.0, max(0.0, (now - hour) / HOUR))
-    return bool(counts.required) and (gone - counts.share) * 100 > AT_RISK_POINTS
+def doomed(counts: Counts) -> bool:
+    """True when so many slots are lost already that the hour will be a violation whatever comes."""
+    return bool(counts.required) and counts.completed + counts.pending < MET * counts.required
+
+
+def at_risk(counts: Counts, hour: datetime, now: datetime, begin: datetime | None = None) -> bool:
+    """True when the hour has gone further than the completion by more than 20 points, or the promise cannot be kept.
+
+    How far it has gone is reckoned in whole slots: of a promise of one run nothing is due before its hour is over. One
+    slot that has not ended is no risk, since each waits and runs for a while. `begin`: when the promise was made, where
+    that was not at the beginning of its hour.
+    """
+    start = min(max(hour, begin or hour), hour + HOUR - timedelta(seconds=1))
+    gone = min(1.0, max(0.0, (now - start) / (hour + HOUR - start)))
+    behind = int(counts.required * gone) - counts.completed
+    return doomed(counts) or (behind > 1 and behind * 100 > AT_RISK_POINTS * counts.required)
 
 
 _OF_SKIPS: Mapping[SkipReason, LossCause] = {

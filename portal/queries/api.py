@@ -70,10 +70,7 @@ _COLUMNS = (
 
 def is_cursor(text: str) -> bool:
     """True for a cursor that `executions` gave out: an id, or a slot and an id, and no way back."""
-    try:
-        found = keyset.decode(text, 2) or keyset.decode(text, 1)
-    except RecursionError:
-        return False
+    found = keyset.decode(text, 2) or keyset.decode(text, 1)
     if found is None or found[1]:
         return False
     *slot, ident = found[0]
@@ -83,7 +80,7 @@ def is_cursor(text: str) -> bool:
 
 def fits(cursor: str, wanted: Filter) -> bool:
     """True for a cursor of a list in the same order."""
-    return keyset.decode(cursor, len(wanted.order.keys)) is not None
+    return keyset.fits(cursor, wanted.order)
 
 
 def executions(wanted: Filter, cursor: str, size: int) -> keyset.Page[ExecutionRow]:

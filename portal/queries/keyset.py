@@ -4,15 +4,17 @@ import base64
 import binascii
 import json
 import re
+import zlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Generic, TypeVar
 
-from sqlalchemy import ColumnElement, Select, String, func, literal, tuple_
+from sqlalchemy import BigInteger, ColumnElement, Select, String, func, literal, tuple_
 from sqlalchemy.orm import InstrumentedAttribute
 from sqlalchemy.types import TypeDecorator
 
+from portal.domain import moments
 from portal.extensions import db
 
 PAGE_SIZE = 50
@@ -27,10 +29,20 @@ U = TypeVar("U")
 
 @dataclass(frozen=True)
 class Order:
-    """Sort by `keys` (expressions that are never NULL and, together, unique), all in the same direction."""
+    """Sort by `keys` (expressions that are never NULL and, together, unique), all in the same direction.
+
+    `word`: names the order where its expressions are not the same from one page to the next.
+    """
 
     keys: tuple[Key, ...]
     descending: bool = False
+    word: str = ""
+
+    @property
+    def name(self) -> str:
+        """Stands in its cursors: one of another order leads nowhere."""
+        text = self.word or "\n".join(map(str, self.keys))
+        return f"{zlib.crc32(text.encode()):x}{'d' if self.descending else 'a'}"
 
 
 @dataclass(frozen=True)
@@ -56,60 +68,75 @@ def cursor(args: Mapping[str, str]) -> str:
     return args.get("before") or args.get("after") or ""
 
 
-def encode(values: Sequence[Any], *, backward: bool = False) -> str:
-    """A cursor: the sort values of the row a page starts after (or, backward, ends before)."""
+def encode(values: Sequence[Any], name: str = "", *, backward: bool = False) -> str:
+    """A cursor: the sort values of the row a page starts after (or, backward, ends before), in the order `name`."""
     plain = [_TIME + value.isoformat() if isinstance(value, datetime) else value for value in values]
-    text = json.dumps([int(backward), *plain], separators=(",", ":"))
+    text = json.dumps([int(backward), name, *plain], separators=(",", ":"))
     return base64.urlsafe_b64encode(text.encode()).decode().rstrip("=")
 
 
 def decode(cursor: str, length: int) -> tuple[list[Any], bool] | None:
-    """(sort values, backward), or None for a cursor that is empty or was tampered with."""
+    """(sort values, backward), or None for a cursor that is empty or was tampered with. Of which order is not asked."""
+    found = _parts(cursor, length)
+    return found[1:] if found else None
+
+
+def fits(cursor: str, order: Order) -> bool:
+    """True for a cursor of a list in this order."""
+    return _position(cursor, order) is not None
+
+
+def _parts(cursor: str, length: int) -> tuple[Any, list[Any], bool] | None:
+    """The order's name, sort values, backward."""
     if not cursor or len(cursor) > _MAX_CURSOR:
         return None
     try:
         parts = json.loads(base64.urlsafe_b64decode(cursor + "=" * (-len(cursor) % 4)))
-        fits = isinstance(parts, list) and len(parts) == length + 1 and parts[0] in (0, 1)
-        return ([_plain(part) for part in parts[1:]], bool(parts[0])) if fits else None
-    except (binascii.Error, ValueError):
+        whole = isinstance(parts, list) and len(parts) == length + 2 and parts[0] in (0, 1)
+        return (parts[1], [_plain(part) for part in parts[2:]], bool(parts[0])) if whole else None
+    except (binascii.Error, ValueError, RecursionError):
         return None
 
 
 def _plain(part: Any) -> Any:
     """A sort value as it went into a cursor. ValueError for what no cursor of ours holds."""
     if isinstance(part, str) and part.startswith(_TIME):
-        return datetime.fromisoformat(part.removeprefix(_TIME))
+        return moments.parse(part.removeprefix(_TIME))
     if not isinstance(part, str | int | float):
         raise ValueError("not a sort value")
     return part
 
 
-def _position(cursor: str, keys: tuple[Key, ...]) -> tuple[list[Any], bool] | None:
-    """The decoded cursor if its values can be compared with `keys`: PostgreSQL would refuse text for a number."""
-    position = decode(cursor, len(keys))
-    fits = position and all(map(_comparable, position[0], keys))
-    return position if fits else None
+def _position(cursor: str, order: Order) -> tuple[list[Any], bool] | None:
+    """The decoded cursor if it is of this order, and its values can be compared with the keys: PostgreSQL would refuse
+
+    text for a number.
+    """
+    found = _parts(cursor, len(order.keys))
+    if found is None or found[0] != order.name or not all(map(_comparable, found[1], order.keys)):
+        return None
+    return found[1:]
 
 
 def _comparable(value: Any, key: Key) -> bool:
     kind = key.type.impl_instance if isinstance(key.type, TypeDecorator) else key.type
     wanted = kind.python_type
-    if wanted not in (int, float):
-        return isinstance(value, wanted) and _storable(value)
-    return isinstance(value, int | float) and abs(value) < 2**63
+    if wanted is int:
+        return type(value) is int and abs(value) < (2**63 if isinstance(kind, BigInteger) else 2**31)
+    if wanted is float:
+        return type(value) in (int, float) and abs(value) < 2**63
+    return isinstance(value, wanted) and _storable(value)
 
 
 def _storable(value: Any) -> bool:
     """False for what no row of ours can hold, and what a driver therefore refuses to send."""
-    if isinstance(value, datetime):
-        return value.tzinfo is not None
     return not isinstance(value, str) or not _UNSTORABLE.search(value)
 
 
 def fetch(query: Select[Any], order: Order, cursor: str, size: int = PAGE_SIZE) -> Page[Any]:
     """One page of `query` (entities or columns): one SQL statement whatever the size of the table."""
     keys = order.keys
-    position = _position(cursor, keys)
+    position = _position(cursor, order)
     values, backward = position or ([], False)
     upward = order.descending == backward  # ascending forward, or descending read backward
     query = query.add_columns(*(key.label(f"_key{n}") for n, key in enumerate(keys)))
@@ -119,10 +146,11 @@ def fetch(query: Select[Any], order: Order, cursor: str, size: int = PAGE_SIZE) 
         query = query.where(here > edge if upward else here < edge)
     query = query.order_by(*(key.asc() if upward else key.desc() for key in keys)).limit(size + 1)
     found = list(db.session.execute(query).all())
-    return _page(found, len(keys), size, backward=backward, inside=position is not None)
+    return _page(found, order, size, backward=backward, inside=position is not None)
 
 
-def _page(found: list[Any], keys: int, size: int, *, backward: bool, inside: bool) -> Page[Any]:
+def _page(found: list[Any], order: Order, size: int, *, backward: bool, inside: bool) -> Page[Any]:
+    keys, name = len(order.keys), order.name
     more, found = len(found) > size, found[:size]
     if backward:
         found.reverse()
@@ -131,6 +159,6 @@ def _page(found: list[Any], keys: int, size: int, *, backward: bool, inside: boo
     first, last = tuple(found[0][-keys:]), tuple(found[-1][-keys:])
     return Page(
         tuple(row[:-keys] for row in found),
-        next=encode(last) if (backward or more) else "",
-        previous=encode(first, backward=True) if (more if backward else inside) else "",
+        next=encode(last, name) if (backward or more) else "",
+        previous=encode(first, name, backward=True) if (more if backward else inside) else "",
     )

@@ -1,16 +1,19 @@
 """Promises of many hours in one order, for the API and commands: newest hour first. Reads only."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from datetime import datetime
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
 
 from sqlalchemy import select
 
+from portal.domain import quota
 from portal.domain.statuses import QuotaStatus
 from portal.extensions import db
 from portal.models import Olt, QuotaTracker
 from portal.queries import keyset, quotas
 from portal.queries.quotas import Row
+
+SPAN = timedelta(hours=24)  # of a task that is looked for on all OLTs: no index leads to it
 
 
 @dataclass(frozen=True)
@@ -22,6 +25,13 @@ class Filter:
     status: QuotaStatus | None = None
     since: datetime | None = None
     until: datetime | None = None
+
+    def bounded(self, now: datetime) -> "Filter":
+        """The same, with a beginning where all trackers would have to be looked at."""
+        if not self.task_type or self.olt is not None or self.since is not None:
+            return self
+        last = quota.hour_at(min(now, self.until or now))
+        return replace(self, since=max(last, datetime.min.replace(tzinfo=UTC) + SPAN) - SPAN + quota.HOUR)
 
     @property
     def order(self) -> keyset.Order:
@@ -38,11 +48,18 @@ def page(wanted: Filter, now: datetime, cursor: str = "", size: int = keyset.PAG
     query = quotas.rows_query().where(*(column == value for column, value in equal.items() if value is not None))
     if wanted.since is not None:
         query = query.where(QuotaTracker.period_start >= wanted.since)
+        query = query.where(QuotaTracker.period_end >= _later(wanted.since))  # the same, for the index of the status
     if wanted.until is not None:
         query = query.where(QuotaTracker.period_start < wanted.until)
+        query = query.where(QuotaTracker.period_end < _later(wanted.until))
     found = keyset.fetch(query, wanted.order, cursor, size)
     lost = quotas.losses([(row[1], *row[3:5]) for row in found.rows])
     return found.map(lambda row: quotas.row_of(row, now, lost.get((row[1], *row[3:5]), ())))
+
+
+def _later(moment: datetime) -> datetime:
+    """An hour later, or as late as there is."""
+    return min(moment, datetime.max.replace(tzinfo=moment.tzinfo) - quota.HOUR) + quota.HOUR
 
 
 def names(olt_ids: Sequence[int]) -> dict[int, str]:

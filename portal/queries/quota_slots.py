@@ -2,19 +2,21 @@
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 
-from sqlalchemy import ColumnElement, func, select
+from sqlalchemy import ColumnElement, ScalarSelect, Select, func, select, union_all
 
 from portal.domain import quota
 from portal.domain.statuses import ACTIVE, EventType, ExecutionStatus, LossCause, SkipReason, Trigger
 from portal.extensions import db
 from portal.models import CoordinatorLog, Execution, QuotaTracker, QuotaViolation, Workflow, WorkflowNode
-from portal.queries import quotas
+from portal.queries import quotas, skipped
 from portal.queries.quotas import Row
 
 NEIGHBOURS = 3  # hours before and after
+MOST = 3600  # slots of a node in an hour
+_INSTANT = timedelta(microseconds=1)
 
 
 @dataclass(frozen=True)
@@ -72,13 +74,12 @@ class Detail:
 
 
 def get(tracker_id: int, now: datetime) -> Detail | None:
-    """A tracker with its slots, or None. Nine SQL statements at most."""
-    found = db.session.execute(
-        quotas.rows_query().add_columns(QuotaTracker.basis).where(QuotaTracker.id == tracker_id)
-    ).one_or_none()
+    """A tracker with its slots, or None. Seven SQL statements at most."""
+    query = quotas.rows_query().add_columns(QuotaTracker.basis, _violation().label("violation_id"))
+    found = db.session.execute(query.where(QuotaTracker.id == tracker_id)).one_or_none()
     if found is None:
         return None
-    *facts, stored = found
+    *facts, stored, violation_id = found
     lost = quotas.losses([(found.olt_id, found.task_type, found.period_start)])
     row = quotas.row_of(facts, now, next(iter(lost.values()), ()))
     nodes = _nodes(row, {one["node_id"] for one in stored})
@@ -87,7 +88,7 @@ def get(tracker_id: int, now: datetime) -> Detail | None:
     coming = max(0, row.counts.pending - sum(one.status in ACTIVE for one in slots)) if row.end > now else 0
     clocks = [node.next_run_at for node in nodes.values() if node.next_run_at is not None]
     next_at = min((at for at in clocks if row.hour < at <= row.end), default=None) if coming else None
-    return Detail(row, basis, slots, coming, next_at, _changes(row), _violation(row))
+    return Detail(row, basis, slots, coming, next_at, _changes(row), violation_id)
 
 
 def _nodes(row: Row, ids: Collection[int]) -> dict[int, Any]:
@@ -106,12 +107,15 @@ def _basis(stored: Mapping[str, Any], nodes: Mapping[int, Any]) -> Basis:
                  stored.get("cron") or "")  # fmt: skip
 
 
-def _violation(row: Row) -> int | None:
-    return db.session.scalar(
-        select(QuotaViolation.id).where(
-            QuotaViolation.olt_id == row.olt_id, QuotaViolation.task_type == row.task_type,
-            QuotaViolation.period_start == row.hour,
+def _violation() -> ScalarSelect[int]:
+    """Of the tracker's hour, if it was one."""
+    return (
+        select(QuotaViolation.id)
+        .where(
+            QuotaViolation.olt_id == QuotaTracker.olt_id, QuotaViolation.task_type == QuotaTracker.task_type,
+            QuotaViolation.period_start == QuotaTracker.period_start,
         )
+        .scalar_subquery()
     )  # fmt: skip
 
 
@@ -130,7 +134,7 @@ def _changes(row: Row) -> tuple[Change, ...]:
 
 
 def slots_of(row: Row, nodes: Mapping[int, Any]) -> tuple[Slot, ...]:
-    """Executions and skipped slots of the tracker's hour, in their order. Three SQL statements, one more per node."""
+    """Executions and skipped slots of the tracker's hour, in their order. Three SQL statements."""
     found = [*_executions(row), *_skipped(row, nodes)]
     return tuple(sorted(found, key=lambda one: (one.at, one.node_id or 0)))
 
@@ -163,34 +167,32 @@ def _skipped(row: Row, nodes: Mapping[int, Any]) -> list[Slot]:
         CoordinatorLog.olt_id == row.olt_id, CoordinatorLog.timestamp > row.hour,
         CoordinatorLog.timestamp <= row.end + quota.HOUR,
     )  # fmt: skip
-    found = {one.id: one for one in _log(soon)}
+    parts = [_log(soon)]
     for node_id in nodes:  # what was written later: after a long stop
         late = (CoordinatorLog.node_id == node_id, CoordinatorLog.scheduled_for > row.hour)
-        found |= {one.id: one for one in _log(late, row.counts.skipped + 1)}
-    slots = (slot for one in found.values() if one.details.get("task_type") == row.task_type for slot in _each(one))
-    return [one for one in slots if row.hour < one.at <= row.end]
+        parts.append(_log(late, row.counts.skipped + 1))
+    found = {one.id: one for one in db.session.execute(union_all(*parts))}
+    mine = (one for one in found.values() if one.details.get("task_type") == row.task_type)
+    return [slot for one in mine for slot in _each(one, row)]
 
 
-def _log(which: Sequence[ColumnElement[bool]], limit: int | None = None) -> Sequence[Any]:
+def _log(which: Sequence[ColumnElement[bool]], limit: int | None = None) -> Select[Any]:
     query = select(
         CoordinatorLog.id, CoordinatorLog.node_id, WorkflowNode.name, WorkflowNode.key, CoordinatorLog.reason,
-        CoordinatorLog.details,
+        CoordinatorLog.details, CoordinatorLog.scheduled_for,
     ).outerjoin(WorkflowNode, WorkflowNode.id == CoordinatorLog.node_id)  # fmt: skip
     query = query.where(CoordinatorLog.event_type == EventType.SLOT_SKIPPED, *which)
-    if limit is not None:
-        query = query.order_by(CoordinatorLog.scheduled_for).limit(limit)
-    return db.session.execute(query).all()
+    if limit is None:
+        return query
+    return select(query.order_by(CoordinatorLog.scheduled_for).limit(limit).subquery())
 
 
-def _each(one: Any) -> list[Slot]:
-    first, last = (datetime.fromisoformat(one.details[name]) for name in ("first", "last"))
-    count = one.details["slots"]
-    step = (last - first) / (count - 1) if count > 1 else last - first
+def _each(one: Any, row: Row) -> list[Slot]:
+    """The slots of the hour; of an old row of a cron line, that does not name the line, only those that are known."""
+    span = skipped.span(one.details, one.scheduled_for or row.end)
+    times = span.between(row.hour + _INSTANT, row.end + _INSTANT, MOST)
     cause = quota.cause_of_skip(one.reason)
-    return [
-        Slot(first + number * step, one.node_id, one.name or one.key or "", cause=cause, reason=one.reason)
-        for number in range(count)
-    ]
+    return [Slot(at, one.node_id, one.name or one.key or "", cause=cause, reason=one.reason) for at in times]
 
 
 def neighbours(row: Row, now: datetime, hours: int = NEIGHBOURS) -> list[Row]:

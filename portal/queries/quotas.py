@@ -18,7 +18,6 @@ from sqlalchemy import (
     case,
     cast,
     distinct,
-    false,
     func,
     or_,
     select,
@@ -29,15 +28,16 @@ from portal.domain import quota
 from portal.domain.quota import Counts
 from portal.domain.statuses import LossCause, QuotaStatus
 from portal.extensions import db
-from portal.models import Olt, QuotaLoss, QuotaTracker
+from portal.models import Olt, QuotaLoss, QuotaTracker, QuotaViolation
 from portal.queries import keyset
 from portal.queries.matching import contains
 
 AT_RISK = "at_risk"
 STATUSES = (AT_RISK, *(one.value for one in QuotaStatus))
-BROKEN = (QuotaStatus.QUOTA_NOT_MET, QuotaStatus.FAILED)  # the hours that are violations
+BROKEN = (QuotaStatus.QUOTA_NOT_MET, QuotaStatus.FAILED)  # what a violation was when it was judged
 DAY = timedelta(days=1)
 STRIP_HOURS = 24
+OPENED_WITHIN = timedelta(minutes=5)  # of its hour: the coordinator opens some OLTs at a pass
 
 Lost = tuple[tuple[LossCause, int], ...]
 
@@ -112,27 +112,29 @@ class Summary:
 
 @dataclass(frozen=True)
 class Group:
-    """Trackers of an hour that stand alike; `failed`, `skipped` and `pending` are sums over them."""
+    """Trackers of an hour that stand alike; `failed` and `skipped` are sums over them. `begin`: see `begin_of`."""
 
     status: QuotaStatus
     required: int
     completed: int
+    pending: int
+    begin: datetime
     failed: int
     skipped: int
-    pending: int
     trackers: int
 
     def at_risk(self, hour: datetime, now: datetime) -> bool:
-        """The domain's rule, which asks for what is required and completed only."""
-        counts = Counts(completed=self.completed, pending=self.required - self.completed)
-        return self.status is QuotaStatus.IN_PROGRESS and quota.at_risk(counts, hour, now)
+        """The domain's rule, which asks how many are lost and not how."""
+        lost = self.required - self.completed - self.pending
+        counts = Counts(self.completed, lost, 0, self.pending)
+        return self.status is QuotaStatus.IN_PROGRESS and quota.at_risk(counts, hour, now, self.begin)
 
 
 _COLUMNS = (
     QuotaTracker.id, QuotaTracker.olt_id, Olt.name, QuotaTracker.task_type, QuotaTracker.period_start,
     QuotaTracker.period_end, QuotaTracker.quota_completed, QuotaTracker.quota_failed, QuotaTracker.quota_skipped,
     QuotaTracker.quota_pending, QuotaTracker.status, QuotaTracker.forecast, QuotaTracker.forecast_details,
-    QuotaTracker.avg_duration_ms, QuotaTracker.updated_at,
+    QuotaTracker.avg_duration_ms, QuotaTracker.updated_at, QuotaTracker.created_at,
 )  # fmt: skip
 
 
@@ -143,9 +145,9 @@ def rows_query() -> Select[Any]:
 
 def row_of(found: Sequence[Any], now: datetime, lost: Lost = ()) -> Row:
     """A tracker as it stands now."""
-    ident, olt_id, name, task_type, hour, end, *counted, status, forecast, details, duration, updated = found
-    counts = Counts(*counted)
-    risky = status is QuotaStatus.IN_PROGRESS and quota.at_risk(counts, hour, now)
+    ident, olt_id, name, task_type, hour, end, *counted, status, forecast, details, duration, updated, created = found
+    counts, begin = Counts(*counted), created if created > hour + OPENED_WITHIN else hour
+    risky = status is QuotaStatus.IN_PROGRESS and quota.at_risk(counts, hour, now, begin)
     return Row(ident, olt_id, name, task_type, hour, end, counts, status, forecast, details, duration, updated, risky,
                lost)  # fmt: skip
 
@@ -155,14 +157,19 @@ def row_of(found: Sequence[Any], now: datetime, lost: Lost = ()) -> Row:
 
 def groups(wanted: Filter) -> list[Group]:
     """The hour's trackers, whatever their status, by how they stand. One SQL statement."""
-    total = func.sum
-    query = select(
-        QuotaTracker.status, QuotaTracker.quota_required, QuotaTracker.quota_completed,
-        cast(total(QuotaTracker.quota_failed), Integer), cast(total(QuotaTracker.quota_skipped), Integer),
-        cast(total(QuotaTracker.quota_pending), Integer), func.count(),
-    ).where(*_which(wanted))  # fmt: skip
-    query = query.group_by(QuotaTracker.status, QuotaTracker.quota_required, QuotaTracker.quota_completed)
+    alike = (
+        QuotaTracker.status, QuotaTracker.quota_required, QuotaTracker.quota_completed, QuotaTracker.quota_pending,
+        begin_of(wanted.hour),
+    )  # fmt: skip
+    sums = (cast(func.sum(column), Integer) for column in (QuotaTracker.quota_failed, QuotaTracker.quota_skipped))
+    query = select(*alike, *sums, func.count()).where(*_which(wanted)).group_by(*alike)
     return [Group(*row) for row in db.session.execute(query)]
+
+
+def begin_of(hour: datetime) -> ColumnElement[datetime]:
+    """When a promise of the hour was made: at its beginning, but for those that a change brought later."""
+    late = QuotaTracker.created_at > hour + OPENED_WITHIN
+    return case((late, QuotaTracker.created_at), else_=QuotaTracker.period_start)
 
 
 def _which(wanted: Filter) -> list[ColumnElement[bool]]:
@@ -178,25 +185,28 @@ def _which(wanted: Filter) -> list[ColumnElement[bool]]:
 
 
 def _risky(alike: Iterable[Group], hour: datetime, now: datetime) -> ColumnElement[bool]:
-    """The domain's rule as a condition: of those that require n, all with no more completed than the best at risk."""
-    most: dict[int, int] = {}
+    """The domain's rule as a condition: those that are doomed, and of those that require n since the same moment all
+
+    with no more completed than the best that are behind.
+    """
+    behind: dict[tuple[int, datetime], int] = {}
     for one in alike:
-        if one.at_risk(hour, now):
-            most[one.required] = max(one.completed, most.get(one.required, 0))
-    if not most:
-        return false()
+        lost = one.required - one.completed - one.pending
+        if one.at_risk(hour, now) and not quota.doomed(Counts(one.completed, lost, 0, one.pending)):
+            key = (one.required, one.begin)
+            behind[key] = max(one.completed, behind.get(key, 0))
+    best = cast(QuotaTracker.quota_completed + QuotaTracker.quota_pending, Float)
+    doomed = best < cast(QuotaTracker.quota_required, Float) * quota.MET
     each = (
-        and_(QuotaTracker.quota_required == required, QuotaTracker.quota_completed <= completed)
-        for required, completed in most.items()
+        and_(QuotaTracker.quota_required == required, QuotaTracker.quota_completed <= done, begin_of(hour) == begin)
+        for (required, begin), done in behind.items()
     )
-    return and_(QuotaTracker.status == QuotaStatus.IN_PROGRESS, or_(*each))
+    return and_(QuotaTracker.status == QuotaStatus.IN_PROGRESS, or_(doomed, *each))
 
 
 def _bad(risky: ColumnElement[bool]) -> ColumnElement[bool]:
-    """Broken, at risk, or certain to be broken: too many slots are lost already."""
-    best = cast(QuotaTracker.quota_completed + QuotaTracker.quota_pending, Float) / _required()
-    doomed = and_(QuotaTracker.status == QuotaStatus.IN_PROGRESS, best < quota.MET)
-    return or_(QuotaTracker.status.in_(BROKEN), risky, doomed)
+    """Broken, or at risk."""
+    return or_(QuotaTracker.status.in_(BROKEN), risky)
 
 
 def _required() -> ColumnElement[int]:
@@ -211,7 +221,7 @@ def summary(wanted: Filter, alike: Sequence[Group], now: datetime) -> Summary:
         statuses[AT_RISK] += one.trackers if one.at_risk(wanted.hour, now) else 0
     counts = Counts(
         sum(one.completed * one.trackers for one in alike), sum(one.failed for one in alike),
-        sum(one.skipped for one in alike), sum(one.pending for one in alike),
+        sum(one.skipped for one in alike), sum(one.pending * one.trackers for one in alike),
     )  # fmt: skip
     olts, broken = _olts(wanted, _risky(alike, wanted.hour, now))
     return Summary(counts, sum(one.trackers for one in alike), olts, olts - broken, dict(statuses))
@@ -249,7 +259,7 @@ def _worst_first(risky: ColumnElement[bool]) -> keyset.Order:
         else_=QuotaTracker.quota_completed,
     )
     keys = (rank, _share(ends), _share(QuotaTracker.quota_completed), QuotaTracker.id)
-    return keyset.Order(keys)
+    return keyset.Order(keys, word="worst first")  # what is risky changes with the clock
 
 
 def _share(part: Any) -> ColumnElement[float]:
@@ -275,15 +285,27 @@ def losses(trackers: Sequence[tuple[int, str, datetime]]) -> dict[tuple[int, str
     return {key: tuple(sorted(lost, key=lambda one: (-one[1], one[0].value))) for key, lost in found.items()}
 
 
-def broken_by_hour(first: datetime, last: datetime) -> dict[datetime, int]:
-    """Hour's start, from `first` to `last` → how many of its trackers were judged broken. One SQL statement."""
+def broken_by_hour(first: datetime, last: datetime) -> dict[datetime, int | None]:
+    """Hour's start, from `first` to `last` → its violations; None = it has promises that are not judged yet.
+
+    Two SQL statements.
+    """
     query = (
-        select(QuotaTracker.period_end, func.count())
-        .where(QuotaTracker.status.in_(BROKEN), QuotaTracker.period_end > first,
-               QuotaTracker.period_end <= last + quota.HOUR)
-        .group_by(QuotaTracker.period_end)
+        select(QuotaViolation.period_start, func.count())
+        .where(QuotaViolation.period_start >= first, QuotaViolation.period_start <= last)
+        .group_by(QuotaViolation.period_start)
+    )
+    found: dict[datetime, int | None] = {hour: int(count) for hour, count in db.session.execute(query)}
+    return found | dict.fromkeys(_unjudged(first, last))
+
+
+def _unjudged(first: datetime, last: datetime) -> list[datetime]:
+    """Of these hours (their starts) those with promises that are not judged yet. One SQL statement."""
+    query = select(distinct(QuotaTracker.period_end)).where(
+        QuotaTracker.status == QuotaStatus.IN_PROGRESS, QuotaTracker.period_end > first,
+        QuotaTracker.period_end <= last + quota.HOUR,
     )  # fmt: skip
-    return {end - quota.HOUR: int(count) for end, count in db.session.execute(query)}
+    return [end - quota.HOUR for end in db.session.scalars(query)]
 
 
 def task_types(hour: datetime) -> list[str]:
@@ -336,22 +358,25 @@ def losses_of_olt(olt_id: int, hour: datetime) -> dict[str, Lost]:
 
 @dataclass(frozen=True)
 class Glance:
-    """`at_risk` of `trackers` of this hour; violations of the last full hour and of the last 24."""
+    """`at_risk` of `trackers` of this hour; violations of the last full hour and of the last 24.
+
+    `judging`: the last full hour has promises that are not judged yet, and may have more violations.
+    """
 
     trackers: int
     at_risk: int
     last_hour: int
     last_day: int
+    judging: bool = False
 
 
 def glance(now: datetime) -> Glance:
-    """Two SQL statements. An hour is a violation exactly when it was judged one of BROKEN."""
+    """Three SQL statements. What ends late may mend a tracker's status; a violation stays one."""
     hour = quota.hour_at(now)
     alike = groups(Filter(hour))
-    last = case((QuotaTracker.period_end == hour, 1))
-    query = select(func.count(last), func.count()).where(
-        QuotaTracker.status.in_(BROKEN), QuotaTracker.period_end > hour - DAY
-    )
+    last = case((QuotaViolation.period_start == hour - quota.HOUR, 1))
+    query = select(func.count(last), func.count()).where(QuotaViolation.period_start >= hour - DAY)
     last_hour, last_day = db.session.execute(query).one()
     risky = sum(one.trackers for one in alike if one.at_risk(hour, now))
-    return Glance(sum(one.trackers for one in alike), risky, int(last_hour), int(last_day))
+    return Glance(sum(one.trackers for one in alike), risky, int(last_hour), int(last_day),
+                  bool(_unjudged(hour - quota.HOUR, hour - quota.HOUR)))  # fmt: skip

@@ -7,7 +7,7 @@ from typing import Any
 
 from sqlalchemy import Select, select
 
-from portal.domain.statuses import LossCause, Severity
+from portal.domain.statuses import LossCause, QuotaStatus, Severity
 from portal.extensions import db
 from portal.models import Olt, QuotaTracker, QuotaViolation
 from portal.queries import keyset
@@ -21,6 +21,7 @@ class Filter:
     olt_id: int | None = None
     task_type: str = ""
     notified: bool | None = None
+    acknowledged: bool | None = None
     since: datetime | None = None
     until: datetime | None = None
 
@@ -46,6 +47,9 @@ class Row:
     notified_at: datetime | None
     created_at: datetime
     report: Mapping[str, Any]
+    acknowledged_at: datetime | None = None
+    acknowledged_by: str = ""
+    note: str = ""
 
     @property
     def required(self) -> int:
@@ -66,7 +70,8 @@ class Row:
 _COLUMNS = (
     QuotaViolation.id, QuotaViolation.olt_id, Olt.name, QuotaViolation.task_type, QuotaViolation.period_start,
     QuotaViolation.period_end, QuotaViolation.severity, QuotaViolation.notified, QuotaViolation.notified_at,
-    QuotaViolation.created_at, QuotaViolation.report,
+    QuotaViolation.created_at, QuotaViolation.report, QuotaViolation.acknowledged_at, QuotaViolation.acknowledged_by,
+    QuotaViolation.note,
 )  # fmt: skip
 
 
@@ -85,6 +90,9 @@ def page(wanted: Filter, cursor: str = "", size: int = keyset.PAGE_SIZE) -> keys
         query = query.where(QuotaViolation.task_type == wanted.task_type)
     if wanted.notified is not None:
         query = query.where(QuotaViolation.notified.is_(wanted.notified))
+    if wanted.acknowledged is not None:
+        seen = QuotaViolation.acknowledged_at.is_not(None)
+        query = query.where(seen if wanted.acknowledged else ~seen)
     if wanted.since is not None:
         query = query.where(QuotaViolation.period_start >= wanted.since)
     if wanted.until is not None:
@@ -96,6 +104,12 @@ def get(violation_id: int) -> Row | None:
     """One violation, or None. One SQL statement."""
     found = db.session.execute(_query().where(QuotaViolation.id == violation_id)).one_or_none()
     return Row(*found) if found else None
+
+
+def anything_judged() -> bool:
+    """True when any promise has been judged. One SQL statement."""
+    judged = select(QuotaTracker.id).where(QuotaTracker.status != QuotaStatus.IN_PROGRESS).limit(1)
+    return db.session.scalar(judged) is not None
 
 
 def tracker_id(row: Row) -> int | None:

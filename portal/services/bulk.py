@@ -32,6 +32,21 @@ def insert_new(session: Session, table: Table, rows: Sequence[Values], returning
     return list(session.connection().execute(statement))
 
 
+def insert_or_hold(
+    session: Session, table: Table, rows: Sequence[Values], key: Sequence[str], held: str, returning: Sequence[str]
+) -> list[Row[Any]]:
+    """Insert the rows; one whose `key` exists stays as it is (`held`: a column that is set to what it is) and is
+
+    locked until the transaction ends. In the order given, so that nobody waits in a circle. The `returning` columns of
+    all, in any order.
+    """
+    if not rows:
+        return []
+    statement = _insert(session, table, rows)
+    statement = statement.on_conflict_do_update(index_elements=list(key), set_={held: table.c[held]})
+    return list(session.connection().execute(statement.returning(*(table.c[name] for name in returning))))
+
+
 def given(session: Session, table: Table, names: Sequence[str], rows: Sequence[Values]) -> Subquery | None:
     """The rows as a subquery with these columns of `table`, to update or join by; None when there are none."""
     if not rows:

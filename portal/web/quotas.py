@@ -1,14 +1,14 @@
 """Quotas: an hour's promises worst first, and what one of them stands for. Parse, query, render."""
 
 from collections.abc import Mapping
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from typing import NamedTuple
 
-from flask import Blueprint, Response, abort, request, url_for
+from flask import Blueprint, Response, abort, current_app, request, url_for
 from flask_babel import gettext as _
 from flask_babel import ngettext
 
-from portal.domain import forecast, quota, saying
+from portal.domain import forecast, moments, quota, saying
 from portal.domain.statuses import QuotaStatus, Role
 from portal.queries import executions, keyset, quota_slots, quotas
 from portal.queries.quotas import Row, Summary
@@ -25,12 +25,13 @@ MINUTES = 60  # in the steps of which the expected position moves: else each loo
 
 
 class Hour(NamedTuple):
-    """One hour of the row of hours: its address and how many promises it broke (None: not judged yet)."""
+    """One hour of the row of hours: its address and how many violations it has (None: not all is judged)."""
 
     start: datetime
     url: str
     broken: int | None
     chosen: bool
+    present: bool
 
 
 class Card(NamedTuple):
@@ -72,13 +73,13 @@ def card(olt_id: int) -> Card:
 
 
 def _chosen_hour() -> datetime:
-    """The hour in the URL; the running one where there is none."""
+    """The hour in the URL, no older than quotas are kept; the running one where there is none."""
     try:
-        found = datetime.fromisoformat(request.args.get("hour", "").replace(" ", "+"))
-        asked = quota.hour_at(found.astimezone(UTC)) if found.tzinfo else now()
-    except (ValueError, OverflowError):
+        asked = moments.parse(request.args.get("hour", "").replace(" ", "+"))
+    except ValueError:
         asked = now()
-    return quota.hour_at(min(asked, now()))
+    kept = timedelta(days=current_app.config["QUOTA_RETENTION_DAYS"])
+    return quota.hour_at(min(max(asked, now() - kept), now()))
 
 
 def _wanted() -> quotas.Filter:
@@ -130,9 +131,7 @@ def _hours(chosen: datetime) -> Hours:
     first = last - (SHOWN - 1) * quota.HOUR
     broken = quotas.broken_by_hour(first, last)
     starts = [last - step * quota.HOUR for step in range(SHOWN)]  # the newest first: on a phone that one is seen
-    shown = tuple(
-        Hour(one, _address(one), None if one == present else broken.get(one, 0), one == chosen) for one in starts
-    )
+    shown = tuple(Hour(one, _address(one), broken.get(one, 0), one == chosen, one == present) for one in starts)
     earlier = _address(first - quota.HOUR) if present - first < WEEK else ""
     later = _address(min(present, last + SHOWN * quota.HOUR)) if last < present else ""
     return Hours(shown, earlier, later)
@@ -141,8 +140,12 @@ def _hours(chosen: datetime) -> Hours:
 def _title(summary: Summary) -> str:
     """The answer to the first question: is every promise kept?"""
     broken, risky = sum(summary.statuses.get(one.value, 0) for one in quotas.BROKEN), summary.at_risk
+    interrupted = summary.statuses.get(QuotaStatus.INTERRUPTED.value, 0)
     if not summary.trackers:
         return _("Nothing was promised")
+    if interrupted == summary.trackers:
+        return ngettext("The quota was interrupted", "All %(n)s quotas were interrupted", interrupted,
+                        n=number(interrupted))  # fmt: skip
     if risky:
         return ngettext("%(n)s quota at risk", "%(n)s quotas at risk", risky, n=number(risky))
     if broken:

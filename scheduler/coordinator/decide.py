@@ -8,7 +8,7 @@ from enum import StrEnum
 from portal.domain.quota import task_type
 from portal.domain.statuses import EventType, NodeKind
 
-VERSION = 1  # of the canonical form; a digest of another version says nothing about a change
+VERSION = 2  # of the canonical form; a digest of another version says nothing about a change
 
 
 @dataclass(frozen=True)

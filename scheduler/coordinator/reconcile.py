@@ -10,6 +10,7 @@ from sqlalchemy import Table, select
 from sqlalchemy.orm import Session
 
 from portal.domain import quota
+from portal.domain.messages import N_, Message
 from portal.domain.statuses import EventType, QuotaStatus, SkipReason
 from portal.extensions import after_commit, transaction
 from portal.models import CoordinatorState, Execution, Olt
@@ -95,10 +96,10 @@ def _remembered(row: Any) -> Snapshot | None:
 def _stop_work(session: Session, seen: Sequence[Seen], now: datetime) -> None:
     """The services have done so when they disabled it; what was switched in another way is stopped here."""
     nodes = [node for one in seen for node in one.decision.abort]
-    waiting.end_of_nodes(session, nodes, now, "its node was disabled")
+    waiting.end_of_nodes(session, nodes, now, N_("its node was disabled"))
     olts = [one.olt_id for one in seen if one.decision.interrupt]
     if olts:
-        waiting.end(session, Execution.olt_id.in_(olts), now, "its OLT was disabled", SkipReason.OLT_DISABLED)
+        waiting.end(session, Execution.olt_id.in_(olts), now, N_("its OLT was disabled"), SkipReason.OLT_DISABLED)
         after_commit(session, lambda: executions.stop_running(olts))
 
 
@@ -149,16 +150,16 @@ def _log(session: Session, seen: Sequence[Seen], adjusted: Sequence[Adjusted], n
         _log_plan(session, one, names[one.olt_id], now)
     for tracker in adjusted:
         key = tracker.key
-        counts = f"{tracker.before} → {tracker.after}"
-        message = f"{key.task_type}: {counts} runs promised in the hour from {key.hour:%H:%M} UTC"
+        message = N_(
+            "%(task)s: %(before)d → %(after)d runs promised in the hour from %(hour)s UTC",
+            task=key.task_type, before=tracker.before, after=tracker.after, hour=f"{key.hour:%H:%M}",
+        )  # fmt: skip
         facts = {"task_type": key.task_type, "period_start": key.hour.isoformat(), "before": tracker.before,
                  "after": tracker.after}  # fmt: skip
         decisions.record(session, EventType.QUOTA_ADJUSTED, message, now, olt_id=key.olt_id, details=facts)
 
 
-def _log_change(
-    session: Session, olt_id: int, name: str, change: Change, now: datetime, *, there: bool
-) -> None:
+def _log_change(session: Session, olt_id: int, name: str, change: Change, now: datetime, *, there: bool) -> None:
     task = change.task
     level = "WARNING" if change.kind in (ChangeKind.TASK_REMOVED, ChangeKind.OLT_DISABLED) else "INFO"
     facts: dict[str, Any] = {}
@@ -167,26 +168,32 @@ def _log_change(
         if change.kind is ChangeKind.TASK_INTERVAL_CHANGED and change.before is not None:
             facts["before"] = change.before.pace
     decisions.record(
-        session, change.kind.event, f"{name}: {_words(change)}", now, olt_id=olt_id, level=level,
+        session, change.kind.event, _words(name, change), now, olt_id=olt_id, level=level,
         node_id=task.id if task is not None and there else None, details=facts,
     )  # fmt: skip
 
 
-def _words(change: Change) -> str:
+def _words(olt: str, change: Change) -> Message:
     task = change.task
-    if task is None:
-        return "the OLT was enabled" if change.kind is ChangeKind.OLT_ENABLED else "the OLT was disabled"
+    if change.kind is ChangeKind.OLT_ENABLED:
+        return N_("%(olt)s: the OLT was enabled", olt=olt)
+    if task is None or change.kind is ChangeKind.OLT_DISABLED:
+        return N_("%(olt)s: the OLT was disabled", olt=olt)
     if change.kind is ChangeKind.TASK_ADDED:
-        return f"task {task.key} added ({task.pace})"
+        return N_("%(olt)s: task %(key)s added (%(pace)s)", olt=olt, key=task.key, pace=task.pace)
     if change.kind is ChangeKind.TASK_REMOVED:
-        return f"task {task.key} removed from the plan"
-    return f"task {task.key}: {change.before.pace if change.before else '?'} → {task.pace}"
+        return N_("%(olt)s: task %(key)s removed from the plan", olt=olt, key=task.key)
+    before = change.before.pace if change.before else "?"
+    return N_("%(olt)s: task %(key)s: %(before)s → %(after)s", olt=olt, key=task.key, before=before, after=task.pace)
 
 
 def _log_plan(session: Session, one: Seen, name: str, now: datetime) -> None:
     tasks = [task for task in decide.parse(one.text).tasks.values() if task.on and task.master_id is None]
     why = [change.kind.value for change in one.decision.changes] or ["clock" if one.decision.recount else "order"]
-    message = f"{name}: plan aborted" if one.decision.interrupt else f"{name}: new plan with {len(tasks)} tasks"
+    message = (
+        N_("%(olt)s: plan aborted", olt=name) if one.decision.interrupt
+        else N_("%(olt)s: new plan with %(count)d tasks", olt=name, count=len(tasks))
+    )  # fmt: skip
     decisions.record(
         session, EventType.PLAN_ADJUSTED, message, now, olt_id=one.olt_id, details={"why": why, "tasks": len(tasks)}
     )

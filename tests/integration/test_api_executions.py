@@ -15,6 +15,7 @@ from sqlalchemy import event, func, select, update
 from portal.domain.statuses import ErrorKind, ExecutionStatus, Trigger
 from portal.extensions import db
 from portal.models import AuditLog, Execution, Olt, WorkflowNode
+from portal.queries import api as queries
 from portal.queries import keyset
 from portal.services.dispatch import run_requests
 from tests.support.api import Client, by_session, by_token, ended, error_of, furnished, ready, waiting_fields
@@ -132,13 +133,16 @@ def cursor_of(*parts: object) -> str:
     return base64.urlsafe_b64encode(json.dumps(list(parts)).encode()).decode().rstrip("=")
 
 
+BY_ID, BY_SLOT = queries.Filter().order.name, queries.Filter(since=START).order.name
 BAD_CURSORS = (
-    "", "x", "%00", "====", "é", "a" * 2000, cursor_of(), cursor_of(0), cursor_of(0, "5"), cursor_of(0, None),
-    cursor_of(0, True), cursor_of(0, 1.5), cursor_of(0, -1), cursor_of(0, 2**63), cursor_of(0, 10**300),
-    cursor_of(1, 5), cursor_of(2, 5), cursor_of(0, 1, 2), cursor_of(0, "2026", 5), cursor_of(0, [5]),
-    cursor_of(0, "\x00t2026-11-27T10:00:00", 5), cursor_of(0, "\x00tnever", 5), cursor_of(0, {"a": 1}),
-    base64.urlsafe_b64encode(b"[" * 700).decode(), base64.urlsafe_b64encode(b"[0,NaN]").decode(),
-    keyset.encode([5], backward=True),
+    "", "x", "%00", "====", "é", "a" * 2000, cursor_of(), cursor_of(0), cursor_of(0, BY_ID), cursor_of(0, 5),
+    cursor_of(0, BY_ID, "5"), cursor_of(0, BY_ID, None), cursor_of(0, BY_ID, True), cursor_of(0, BY_ID, 1.5),
+    cursor_of(0, BY_ID, -1), cursor_of(0, BY_ID, 2**63), cursor_of(0, BY_ID, 10**300), cursor_of(1, BY_ID, 5),
+    cursor_of(2, BY_ID, 5), cursor_of(0, BY_SLOT, 1, 2), cursor_of(0, BY_SLOT, "2026", 5), cursor_of(0, BY_ID, [5]),
+    cursor_of(0, BY_SLOT, "\x00t2026-11-27T10:00:00", 5), cursor_of(0, BY_SLOT, "\x00tnever", 5),
+    cursor_of(0, BY_SLOT, "\x00t0001-01-01T00:00:00+14:00", 5), cursor_of(0, BY_ID, {"a": 1}),
+    base64.urlsafe_b64encode(b"[" * 700).decode(), base64.urlsafe_b64encode(b'[0,"",NaN]').decode(),
+    keyset.encode([5], BY_ID, backward=True), keyset.encode([5], "another order"), keyset.encode([5]),
 )  # fmt: skip
 
 
@@ -153,8 +157,7 @@ def test_a_cursor_that_was_not_given_out_is_refused_and_says_what_to_do(client: 
 
 
 def test_a_cursor_of_a_list_in_another_order_is_refused(client: Client) -> None:
-    plain = keyset.encode([5])
-    timed = keyset.encode([START, 5])
+    plain, timed = keyset.encode([5], BY_ID), keyset.encode([START, 5], BY_SLOT)
     assert client.get(f"/executions/?cursor={plain}").status_code == 200
     assert client.get(f"/executions/?cursor={timed}&since=2026-11-27T09:00:00Z").status_code == 200
     for query in (f"cursor={timed}", f"cursor={plain}&since=2026-11-27T09:00:00Z"):

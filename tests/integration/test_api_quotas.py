@@ -49,7 +49,9 @@ LISTS: tuple[tuple[str, list[int]], ...] = (
     ("/quotas/?olt=1", [2, 1]),
     ("/quotas/?status=completed", [2, 3]),
     ("/quotas/?status=COMPLETED&olt=2", [3]),
-    ("/quotas/?task_type=get_rx", [4, 3, 1]),
+    ("/quotas/?task_type=get_rx&since=2026-11-27T00:00:00Z", [4, 3, 1]),
+    ("/quotas/?task_type=get_rx&until=2026-11-27T11:00:00Z", [3, 1]),
+    ("/quotas/?task_type=get_rx&olt=1", [1]),
     ("/quotas/?since=2026-11-27T11:00:00Z", [4, 2]),
     ("/quotas/?until=2026-11-27T11:00:00Z", [3, 1]),
     ("/violations/", [3, 2, 1]),
@@ -57,6 +59,8 @@ LISTS: tuple[tuple[str, list[int]], ...] = (
     ("/violations/?olt=1", [1, 3]),
     ("/violations/?notified=false", [3, 2]),
     ("/violations/?notified=true&olt=1", [1]),
+    ("/violations/?acknowledged=true", []),
+    ("/violations/?acknowledged=false", [3, 2, 1]),
     ("/violations/?since=2026-11-27T09:00:00Z&until=2026-11-27T10:00:00Z", [2]),
     ("/violations/?task_type=discovery", [3]),
 )
@@ -102,7 +106,7 @@ def test_one_quota_and_one_violation_show_their_slots(app: Flask) -> None:
 BAD = (
     "/quotas/?status=GONE", "/quotas/?olt=x", "/quotas/?task_type=", "/quotas/?task_type=%00", "/quotas/?since=now",
     "/quotas/?limit=0", "/quotas/?cursor=x", "/quotas/?surprise=1", "/violations/?notified=perhaps",
-    "/violations/?severity=BAD", "/violations/?cursor=WzAsNSw1XQ",
+    "/violations/?severity=BAD", "/violations/?cursor=WzAsNSw1XQ", "/violations/?acknowledged=1",
 )  # fmt: skip
 
 
@@ -117,6 +121,21 @@ def test_a_cursor_of_another_list_is_refused(client: Client) -> None:
     following = client.get("/violations/?olt=1&limit=1").get_json()["next"]
     cursor = following.partition("cursor=")[2].partition("&")[0]
     assert client.get(f"/violations/?cursor={cursor}").status_code == 400
+
+
+def test_a_cursor_of_a_list_in_another_order_is_refused(client: Client) -> None:
+    following = client.get("/quotas/?limit=1").get_json()["next"]
+    cursor = following.partition("cursor=")[2].partition("&")[0]
+    assert client.get(f"/quotas/?olt=1&cursor={cursor}").status_code == 200
+    error = error_of(client.get(f"/quotas/?status=COMPLETED&cursor={cursor}"))
+    assert "other arguments" in error["fields"]["cursor"]
+
+
+def test_a_bounded_list_says_since_when_and_keeps_to_it(client: Client) -> None:
+    body = client.get("/quotas/?task_type=get_rx&until=2026-11-27T12:00:00Z&limit=1").get_json()
+    assert body["since"] == "2026-11-26T13:00:00.000Z"
+    assert client.get(body["next"]).get_json()["since"] == body["since"]
+    assert client.get("/quotas/").get_json()["since"] is None
 
 
 def test_what_never_was_is_not_found(client: Client) -> None:

@@ -2,8 +2,9 @@
 
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from threading import Barrier
+from zoneinfo import ZoneInfo
 
 import pytest
 from flask import Flask
@@ -34,7 +35,7 @@ from portal.models import (
     QuotaViolation,
     WorkflowNode,
 )
-from portal.services.coordinating import closing
+from portal.services.coordinating import closing, trackers
 from portal.services.coordinating.audit import audit
 from portal.services.network import olts, workflows
 from scheduler.coordinator import loop, observe, reconcile
@@ -242,10 +243,64 @@ def test_a_snapshot_of_an_older_form_is_no_change(session: Session, olt: Olt, no
     assert observe.differing(session, quota.hour_at(now)) == ([], [])
 
 
+def test_after_an_upgrade_promises_are_reckoned_anew_though_no_change_can_be_told(
+    session: Session, olt: Olt, now: datetime
+) -> None:
+    old = "1\n1|rx|get|1|300||40|"  # as it was written before the anchor came
+    session.execute(update(CoordinatorState).values(version=1, digest="x", snapshot=old))
+    session.execute(update(WorkflowNode).where(WorkflowNode.key == "rx").values(interval_seconds=600))
+    session.commit()
+    assert loop.run(now + MINUTE) == 0
+    assert counts(session, now, "get_rx") == (6, 0, 0, 0, 6)
+    assert observe.differing(session, quota.hour_at(now)) == ([], [])
+
+
+def test_a_snapshot_that_cannot_be_read_does_not_end_the_pass(session: Session, olt: Olt, now: datetime) -> None:
+    session.execute(update(CoordinatorState).values(digest="x", snapshot="1\n1|rx|get|1|300||40|"))
+    session.commit()
+    assert loop.run(now + MINUTE) == 0
+    assert observe.differing(session, quota.hour_at(now)) == ([], [])
+
+
 def test_an_olt_that_was_deleted_is_out_of_service(session: Session, olt: Olt, now: datetime) -> None:
     olts.delete(olt.id, "gone", ACTOR, now + MINUTE)
     assert loop.run(now + MINUTE) == 1
     assert words(session)["OLT_DISABLED"] == 1
+
+
+@pytest.mark.parametrize("database_url", ["postgresql"], indirect=True)  # SQLite has one writer at a time
+def test_a_pass_locks_the_trackers_of_all_its_olts_in_the_order_in_which_runs_are_settled(
+    app: Flask, session: Session, olt: Olt, now: datetime
+) -> None:
+    """The second OLT changes, of the first the hour begins: a poller that settles both meanwhile waits in no circle."""
+    other = make_olt("OLT-CUSCO", address="127.0.0.2")
+    at(make_node(other, "rx", kind=NodeKind.GET), now + MINUTE, 300)
+    hour, first, second = now + HOUR, olt.id, other.id
+    loop.run(now)
+    with transaction() as writing:
+        trackers.refresh(writing, [hour], hour)
+        writing.execute(update(WorkflowNode).where(WorkflowNode.key == "rx", WorkflowNode.id > 2)
+                        .values(interval_seconds=600))  # fmt: skip
+    session.rollback()
+
+    def work() -> int:
+        with app.app_context():
+            try:
+                return loop.run(hour)
+            finally:
+                db.session.remove()
+
+    lock = text("SELECT id FROM quota_trackers WHERE olt_id = :olt AND period_start = :hour FOR UPDATE")
+    waits = text("SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock'")
+    watching = db.engine.connect().execution_options(isolation_level="AUTOCOMMIT")
+    with db.engine.connect() as poller, watching as watcher, ThreadPoolExecutor(1) as pool:
+        poller.execute(lock, {"olt": first, "hour": hour})
+        passing = pool.submit(work)
+        while not watcher.scalar(waits):
+            assert not passing.done()
+        poller.execute(lock, {"olt": second, "hour": hour})
+        poller.commit()
+        assert passing.result() == 1
 
 
 # The close of the hour
@@ -300,8 +355,7 @@ def test_an_hour_is_judged_when_its_last_slot_has_ended_or_a_quarter_of_an_hour_
 ) -> None:
     at(alone, now + HOUR, 900)
     loop.run(now + MINUTE)
-    with_slot = tracker(session, now)
-    assert with_slot.quota_required == 4 or with_slot.quota_pending  # opened with the clock as it was
+    assert counts(session, now) == (1, 0, 0, 0, 1)
     tick(now + HOUR)
     closing.close_due(now + HOUR + MINUTE)
     assert tracker(session, now).status is QuotaStatus.IN_PROGRESS
@@ -362,14 +416,38 @@ def test_hours_that_were_missed_while_nothing_ran_are_closed_with_their_slots_lo
     assert audit(back, 4).differences == ()
 
 
-def test_a_day_has_twenty_four_trackers_and_none_twice(session: Session, alone: WorkflowNode, now: datetime) -> None:
-    for hour in range(24):
-        for minute in (0, 20, 50):
-            moment = now + hour * HOUR + minute * MINUTE
-            tick(moment)
-            loop.run(moment)
-    rows = session.scalars(select(QuotaTracker).order_by(QuotaTracker.period_start)).all()
-    assert [row.period_start for row in rows] == [now + hour * HOUR for hour in range(24)]
+# Nights of a clock change in Santiago, and the last day of a month: the day on the wall, hours it has, runs of a line
+# at half past each hour.
+DAYS = {"2026-04-04": (25, 25), "2026-09-06": (23, 23), "2027-02-28": (24, 24)}
+
+
+@pytest.mark.parametrize("day", DAYS)
+def test_a_day_on_the_wall_has_a_tracker_for_each_of_its_hours_and_none_twice(
+    app: Flask, session: Session, day: str
+) -> None:
+    app.config["TIMEZONE"] = "America/Santiago"
+    zone = ZoneInfo("America/Santiago")
+    start = datetime.fromisoformat(day).replace(tzinfo=zone)
+    begin, end = start.astimezone(UTC), (start + timedelta(days=1)).astimezone(UTC)
+    made = make_olt()
+    make_node(made, "line", begin, cron="30 * * * *")
+    at(make_node(made, "rx", begin, kind=NodeKind.GET, oid="huawei.onu_rx_power"), begin + HOUR, 3600)
+    moment = begin
+    while moment < end:
+        loop.run(moment)
+        for half in (moment + 30 * MINUTE, moment + HOUR):
+            tick(half)
+            for one in pending_ones(session):
+                run(one, half, one.id)
+        moment += HOUR
+    session.rollback()
+    hours, runs = DAYS[day]
+    for task in ("discovery", "get_rx"):
+        query = select(QuotaTracker).where(QuotaTracker.task_type == task).order_by(QuotaTracker.period_start)
+        rows = session.scalars(query).all()
+        assert [row.period_start for row in rows] == [begin + hour * HOUR for hour in range(hours)]
+        assert sum(row.quota_required for row in rows) == sum(row.quota_completed for row in rows) == runs
+    assert audit(end, hours + 1).differences == ()
 
 
 def test_the_observation_says_which_tasks_are_on_as_the_clock_does(session: Session, olt: Olt, now: datetime) -> None:

@@ -1,7 +1,8 @@
 """Reading promises on both databases: worst first, by filter, page after page; the slots of one; the audit."""
 
 from collections.abc import Callable
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
+from itertools import product
 from random import Random
 from typing import Any
 
@@ -102,7 +103,7 @@ def test_a_tracker_that_promises_nothing_does_not_break_the_order(hour: datetime
 
 
 FILTERS: list[tuple[dict[str, Any], set[str]]] = [
-    ({"status": "at_risk"}, {"get_late"}),
+    ({"status": "at_risk"}, {"get_late", "get_doomed"}),
     ({"status": "INTERRUPTED"}, {"discovery"}),
     ({"status": "IN_PROGRESS", "olt_id": 1}, {"get_fine", "get_slower"}),
     ({"olt_id": 2}, {"discovery", "get_doomed", "get_late"}),
@@ -120,22 +121,25 @@ def test_filters_leave_what_they_say(hour: datetime) -> None:
 
 def test_at_risk_is_the_domains_rule_at_every_minute(session: Session, now: datetime) -> None:
     lima = make_olt().id
-    kept: dict[str, Counts] = {}
-    for required in (1, 3, 4, 12, 60):
-        for done in range(required + 1):
-            task = f"get_{required}_{done}"
-            kept[task] = Counts(completed=done, pending=required - done)
+    kept: dict[str, tuple[Counts, datetime]] = {}
+    for required, lost, late in product((1, 3, 4, 12, 60), (0, 1, 3), (0, 2, 40)):
+        for done in range(required - lost + 1):
+            task, begin = f"get_{required}_{done}_{lost}_{late}", now + late * MINUTE
+            counts = Counts(completed=done, failed=lost, pending=required - done - lost)
+            kept[task] = counts, begin if late > 5 else now
             db.session.add(
                 QuotaTracker(olt_id=lima, task_type=task, period_start=now, period_end=now + HOUR,
-                             quota_required=required, quota_completed=done, quota_pending=required - done, basis=[],
-                             created_at=now, updated_at=now)
+                             quota_required=required, quota_completed=done, quota_failed=lost,
+                             quota_pending=counts.pending, basis=[], created_at=begin, updated_at=now)
             )  # fmt: skip
     db.session.commit()
-    for minute in (0, 11, 12, 13, 30, 59, 61):
+    for minute in (0, 13, 30, 59, 61):
         moment = now + minute * MINUTE
-        ruled = {task for task, counts in kept.items() if quota.at_risk(counts, now, moment)}
+        ruled = {task for task, (counts, begin) in kept.items() if quota.at_risk(counts, now, moment, begin)}
         wanted = quotas.Filter(now, status=quotas.AT_RISK)
-        assert set(shown(wanted, moment)) == ruled, minute
+        assert set(shown(wanted, moment, 200)) == ruled, minute
+        rows = quotas.page(quotas.Filter(now), quotas.groups(wanted), moment, size=1000).rows
+        assert {row.task_type for row in rows if row.at_risk} == ruled, minute
         assert quotas.summary(wanted, quotas.groups(wanted), moment).at_risk == len(ruled), minute
 
 
@@ -143,8 +147,8 @@ def test_the_summary_adds_up_and_says_how_many_olts_keep_their_promises(hour: da
     wanted = quotas.Filter(hour)
     found = quotas.summary(wanted, quotas.groups(wanted), hour + 30 * MINUTE)
     assert found.counts == Counts(completed=19, failed=3, skipped=4, pending=26)
-    assert (found.trackers, found.at_risk, found.olts, found.kept) == (5, 1, 2, 1)
-    assert found.statuses == {"at_risk": 1, "IN_PROGRESS": 4, "INTERRUPTED": 1}
+    assert (found.trackers, found.at_risk, found.olts, found.kept) == (5, 2, 2, 1)
+    assert found.statuses == {"at_risk": 2, "IN_PROGRESS": 4, "INTERRUPTED": 1}
 
 
 def test_a_row_carries_to_what_its_slots_were_lost_most_first(hour: datetime) -> None:
@@ -170,10 +174,17 @@ def test_an_olts_strip_has_each_of_the_last_24_hours(hour: datetime) -> None:
 
 
 def test_a_glance_counts_what_is_at_risk_and_the_violations_of_the_last_hour_and_day(hour: datetime) -> None:
-    add(1, "get_x", hour - 24 * HOUR, Counts(failed=4), NONE_DONE)
-    add(1, "get_x", hour - 25 * HOUR, Counts(failed=4), NONE_DONE)
-    assert quotas.glance(hour + 30 * MINUTE) == quotas.Glance(trackers=5, at_risk=1, last_hour=1, last_day=2)
-    assert quotas.broken_by_hour(hour - 24 * HOUR, hour) == {hour - 24 * HOUR: 1, hour - HOUR: 1}
+    for task, back in (("get_older", 1), ("get_x", 24), ("get_x", 25)):
+        add_violation(1, task, hour - back * HOUR, Severity.HIGH)
+    add(1, "get_x", hour - 24 * HOUR, Counts(completed=4), MET)  # its slots ended late: the violation stays one
+    assert quotas.glance(hour + 30 * MINUTE) == quotas.Glance(trackers=5, at_risk=2, last_hour=1, last_day=2)
+    assert quotas.broken_by_hour(hour - 24 * HOUR, hour) == {hour - 24 * HOUR: 1, hour - HOUR: 1, hour: None}
+
+
+def test_an_hour_that_is_not_judged_yet_is_not_said_to_be_kept(hour: datetime) -> None:
+    add(1, "get_x", hour - HOUR, Counts(completed=3, pending=1))
+    assert quotas.glance(hour + MINUTE).judging
+    assert quotas.broken_by_hour(hour - 2 * HOUR, hour) == {hour - HOUR: None, hour: None}
 
 
 # ------------------------------------------------------------------------------------------ one, and its slots
@@ -223,6 +234,21 @@ def test_slots_logged_as_one_after_a_long_stop_are_told_one_by_one_in_their_hour
     assert {one.cause for one in found.slots[1:]} == {LossCause.RESTART}
     following = detail(now + 4 * HOUR, now + HOUR).slots
     assert [one.at for one in following] == [now + HOUR + 5 * number * MINUTE for number in range(1, 13)]
+
+
+def test_skipped_firings_of_a_cron_line_are_told_at_the_times_at_which_it_fires(
+    session: Session, now: datetime
+) -> None:
+    line = "0,1,2,50 * * * *"
+    made = make_node(make_olt(), "discovery", kind=NodeKind.DISCOVERY, cron=line)
+    refresh(now)
+    tick(now + 2 * HOUR + 40 * MINUTE)
+    refresh(now + 2 * HOUR + 40 * MINUTE)
+    for hour in (now, now + HOUR):
+        slots = detail(now + 3 * HOUR, hour).slots
+        assert [(one.at - hour) // MINUTE for one in slots] == [1, 2, 50, 60]
+    workflows.update_node(made.id, {"cron": "30 4 * * *"}, ACTOR, now + 3 * HOUR)
+    assert len(detail(now + 3 * HOUR, now).slots) == 4, "as the line was"
 
 
 def test_slots_are_found_when_their_node_is_gone(session: Session, node: WorkflowNode, now: datetime) -> None:
@@ -331,6 +357,27 @@ def test_the_list_of_many_hours_is_newest_first_in_each_order(hour: datetime) ->
     ]  # fmt: skip
     since = quota_list.page(quota_list.Filter(until=hour), hour).rows
     assert [row.task_type for row in since] == ["get_older"]
+    met = quota_list.Filter(status=NOT_MET, since=hour - HOUR, until=hour)
+    assert [row.task_type for row in quota_list.page(met, hour).rows] == ["get_older"]
+    assert quota_list.page(quota_list.Filter(status=NOT_MET, since=hour), hour).rows == ()
+
+
+def test_a_task_on_all_olts_is_looked_for_in_the_last_day(hour: datetime) -> None:
+    for back in (1, 23, 24):
+        add(1, "get_x", hour - back * HOUR, Counts(completed=back), MET)
+    wanted: list[tuple[dict[str, Any], list[int]]] = [
+        ({}, [1, 23]), ({"olt": 1}, [1, 23, 24]), ({"since": hour - 30 * HOUR}, [1, 23, 24]),
+        ({"until": hour - HOUR}, [23, 24]),
+    ]  # fmt: skip
+    for fields, found in wanted:
+        bounded = quota_list.Filter(task_type="get_x", **fields).bounded(hour + MINUTE)
+        assert [row.counts.completed for row in quota_list.page(bounded, hour).rows] == found, fields
+
+
+def test_times_at_the_end_of_the_calendar_are_no_error(hour: datetime) -> None:
+    for moment in (datetime.min.replace(tzinfo=UTC), datetime.max.replace(tzinfo=UTC)):
+        quota_list.page(quota_list.Filter(since=moment, until=moment, task_type="get_x").bounded(hour), hour)
+        quota_list.page(quota_list.Filter(until=moment, task_type="get_x").bounded(hour), hour)
 
 
 def test_the_commands_print_quotas_and_violations(hour: datetime, command: Run) -> None:
@@ -353,21 +400,33 @@ def audited(monkeypatch: pytest.MonkeyPatch, *answers: Audited) -> list[float]:
 
 def difference(what: str) -> Audited:
     key = quota.TrackerKey(1, "discovery", quota.hour_at(datetime.fromisoformat("2026-11-27T10:00:00+00:00")))
-    return Audited(3, 40, (Difference(key, what, 2, 1),))
+    return Audited(3, 40, (Difference(key, what, 2, 1),), 24)
 
 
-CLEAN = Audited(3, 40, ())
+CLEAN = Audited(3, 40, (), 24)
+
+
+def test_the_audit_says_which_hours_and_olts_it_left_out(
+    session: Session, now: datetime, command: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    make_node(make_olt())
+    monkeypatch.setattr(commands, "now", lambda: now + MINUTE)
+    told = command("audit", "--hours", "168").output
+    assert "of older hours than these 167 something has been cleaned up" in told
+    assert "not opened yet on 1 OLTs" in told
 
 
 def test_an_audit_without_differences_says_how_much_it_counted(session: Session, command: Run) -> None:
-    assert command("audit").output.splitlines() == ["0 quotas looked at, 0 slots counted", "no differences"]
+    assert command("audit").output.splitlines() == [
+        "0 quotas of 24 hours looked at, 0 slots counted", "no differences",
+    ]  # fmt: skip
 
 
 def test_an_audit_finds_a_number_that_stands_for_nothing(
     session: Session, node: WorkflowNode, now: datetime, command: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(commands, "now", lambda: now + MINUTE)
-    assert "1 quotas looked at, 12 slots counted" in command("audit", "--hours", "1").output
+    assert "1 quotas of 1 hours looked at, 12 slots counted" in command("audit", "--hours", "1").output
     with transaction() as writing:
         writing.execute(update(QuotaTracker).values(quota_completed=1, quota_pending=11))
     told = command("audit", "--hours", "1", code=1).output

@@ -1,5 +1,6 @@
 """Promises on both databases: each slot of each node is counted once, whatever happens to it."""
 
+from collections import Counter
 from collections.abc import Iterator
 from datetime import datetime, timedelta
 from random import Random
@@ -7,7 +8,7 @@ from threading import Barrier, Thread
 
 import pytest
 from flask import Flask
-from sqlalchemy import select, update
+from sqlalchemy import exists, select, update
 from sqlalchemy.exc import IntegrityError
 from sqlalchemy.orm import Session
 
@@ -15,12 +16,15 @@ from portal.domain import quota
 from portal.domain.composite import CompositeResult, StepResult
 from portal.domain.statuses import ErrorKind, ExecutionStatus, LossCause, NodeKind, StepStatus
 from portal.extensions import db, transaction
-from portal.models import Execution, Olt, QuotaLoss, QuotaTracker, WorkflowNode
+from portal.models import CoordinatorState, Execution, Olt, QuotaLoss, QuotaTracker, WorkflowNode
 from portal.services.accounting import quotas
-from portal.services.coordinating import trackers
+from portal.services.coordinating import closing, trackers
 from portal.services.coordinating.audit import audit
-from portal.services.dispatch import executions, run_requests
+from portal.services.dispatch import executions, run_requests, slots
 from portal.services.network import olts, workflows
+from portal.web.words import face
+from scheduler import due, planner
+from scheduler.tick import next_cron
 from tests.support.builders import ACTOR, make_node, make_olt
 from tests.support.ticking import tick
 
@@ -37,7 +41,13 @@ def at(node: WorkflowNode, moment: datetime, interval: int) -> None:
 
 
 def refresh(now: datetime) -> list[trackers.Adjusted]:
+    """As the coordinator does it when it opens the hour on every OLT."""
     with transaction() as session:
+        opened = session.scalars(select(Olt.id).where(~exists().where(CoordinatorState.olt_id == Olt.id))).all()
+        session.add_all(CoordinatorState(olt_id=one, version=0, digest="", snapshot="", observed_at=now)
+                        for one in opened)  # fmt: skip
+        session.flush()
+        session.execute(update(CoordinatorState).values(hour=quota.hour_at(now)))
         return trackers.refresh(session, [quota.hour_at(now) - HOUR, quota.hour_at(now)], now)
 
 
@@ -55,7 +65,10 @@ def counts(session: Session, hour: datetime, task_type: str = "discovery") -> tu
 
 def lost(session: Session) -> dict[str, int]:
     session.rollback()
-    return {row.cause.value: row.failed + row.skipped for row in session.scalars(select(QuotaLoss))}
+    sums: Counter[str] = Counter()
+    for row in session.scalars(select(QuotaLoss)):
+        sums[row.cause.value] += row.failed + row.skipped
+    return dict(sums)
 
 
 def run(execution: Execution, now: datetime, token: int, kind: ErrorKind | None = None) -> None:
@@ -132,8 +145,7 @@ def test_a_failure_counts_once_however_often_it_is_tried(session: Session, node:
     execution = pending_ones(session)[0]
     for number in range(3):
         run(execution, now + 5 * MINUTE + number * 10 * SECOND, number + 1, ErrorKind.DEVICE)
-    db.session.rollback()
-    assert db.session.get_one(Execution, execution.id).status is ExecutionStatus.PENDING or lost(session)
+    assert lost(session) == {"device": 1}, "the third was its last"
     tick(now + 10 * MINUTE)
     assert counts(session, now)[1:4] == (0, 1, 0)
     assert lost(session) == {"device": 1}
@@ -143,11 +155,10 @@ def test_slots_that_passed_while_nothing_ticked_are_lost_to_the_restart_in_the_h
     session: Session, node: WorkflowNode, now: datetime
 ) -> None:
     refresh(now)
-    tick(now + 2 * HOUR + 3 * MINUTE)  # 10:05 … 11:55 are lost, 12:00 is late by less than half its interval?
+    tick(now + 2 * HOUR + 3 * MINUTE)  # 12:00 too: it is late by more than half its interval
     refresh(now + 2 * HOUR + 3 * MINUTE)
-    assert counts(session, now) == (12, 0, 0, 12, 0)
-    required, completed, failed, skipped, left = counts(session, now + HOUR)
-    assert (required, completed, failed) == (12, 0, 0) and skipped + left == 12
+    assert counts(session, now) == counts(session, now + HOUR) == (12, 0, 0, 12, 0)
+    assert lost(session) == {"restart": 24}
     assert audit(now + 2 * HOUR + 3 * MINUTE, 3).differences == ()
 
 
@@ -325,5 +336,109 @@ def test_every_tracker_stands_for_its_executions_after_any_history(history: _His
         assert sum(one.skipped for one in losses) == row.quota_skipped
 
 
-def test_each_cause_has_its_word() -> None:
-    assert {quota.cause_of_skip(None)} | {LossCause.DEVICE} <= set(LossCause)
+def test_each_cause_has_its_words_in_an_alert_and_on_a_page() -> None:
+    assert set(closing.CAUSES) == set(LossCause)
+    assert len({face(one).label for one in LossCause}) == len(LossCause)
+
+
+# How long the runs took
+
+
+def test_the_mean_duration_is_that_of_the_runs_that_have_one(
+    session: Session, node: WorkflowNode, now: datetime
+) -> None:
+    refresh(now)
+    for number in (1, 2):
+        tick(now + number * 5 * MINUTE)
+        run(pending_ones(session)[0], now + number * 5 * MINUTE, number)
+    tick(now + 15 * MINUTE)
+    run_requests.cancel(pending_ones(session)[0].id, ACTOR, now + 15 * MINUTE)  # it never ran
+    tick(now + 20 * MINUTE)
+    ident = pending_ones(session)[0].id
+    executions.start(ident, 9, "poller-1", now + 20 * MINUTE, now + HOUR)
+    workflows.set_node_enabled(node.id, False, ACTOR, now + 20 * MINUTE)
+    executions.give_up_lease(ident, 9, "told to stop", now + 20 * MINUTE + 8 * SECOND, aborted=True)
+    kept = tracker(session, now)
+    assert (kept.quota_completed, kept.quota_skipped) == (2, 2)
+    assert (kept.total_duration_ms, kept.timed, kept.avg_duration_ms) == (12_000, 3, 4_000)
+
+
+# from_end: the clock goes on where the run ends
+
+
+@pytest.fixture
+def from_end(app: Flask) -> None:
+    """The setting."""
+    app.config["NEXTCHECK_MODE"] = "from_end"
+
+
+def take_from_end(now: datetime) -> None:
+    slots.take(
+        lambda session: due.select_due(session, now),
+        lambda masters: planner.plan(masters, now, next_cron, from_end=True), now,
+    )  # fmt: skip
+
+
+@pytest.mark.usefixtures("from_end")
+def test_a_node_that_runs_promises_its_run_and_what_its_interval_leaves_room_for_after_it(
+    session: Session, node: WorkflowNode, now: datetime
+) -> None:
+    take_from_end(now + 5 * MINUTE)
+    assert session.get_one(WorkflowNode, node.id, populate_existing=True).next_run_at is None
+    refresh(now + 5 * MINUTE)
+    assert counts(session, now) == (12, 0, 0, 0, 12)  # this run, then 10:10 … 11:00
+    refresh(now + 58 * MINUTE)
+    assert counts(session, now) == (1, 0, 0, 0, 1)  # its next is due in five minutes
+
+
+@pytest.mark.usefixtures("from_end")
+def test_a_node_that_was_disabled_while_it_runs_promises_no_more_than_that_run(
+    session: Session, node: WorkflowNode, now: datetime
+) -> None:
+    take_from_end(now + 5 * MINUTE)
+    executions.start(pending_ones(session)[0].id, 1, "poller-1", now + 5 * MINUTE, now + HOUR)
+    workflows.set_node_enabled(node.id, False, ACTOR, now + 6 * MINUTE)
+    refresh(now + 6 * MINUTE)
+    assert counts(session, now)[0] == 1
+
+
+@pytest.mark.usefixtures("from_end")
+def test_a_run_that_a_person_asked_for_gives_a_node_without_a_clock_no_slots(
+    session: Session, node: WorkflowNode, now: datetime
+) -> None:
+    workflows.set_node_enabled(node.id, False, ACTOR, now)
+    run_requests.run_now(node.id, ACTOR, now + MINUTE)
+    workflows.set_node_enabled(node.id, True, ACTOR, now + MINUTE)
+    session.execute(update(WorkflowNode).values(next_run_at=None))
+    session.commit()
+    assert refresh(now + 2 * MINUTE) == []
+
+
+# The audit
+
+
+def test_at_the_start_of_an_hour_what_is_pending_is_compared_where_the_hour_is_opened(
+    session: Session, node: WorkflowNode, now: datetime
+) -> None:
+    refresh(now)
+    tick(now + 5 * MINUTE)
+    for minute in (5, 65):
+        tick(now + minute * MINUTE)
+        for one in pending_ones(session):
+            run(one, now + minute * MINUTE, minute)
+    found = audit(now + HOUR + 6 * MINUTE, 1)
+    assert (found.unopened, found.differences) == (1, ())
+    refresh(now + HOUR + 6 * MINUTE)
+    with transaction() as writing:
+        writing.execute(update(QuotaTracker).values(quota_completed=0, quota_required=QuotaTracker.quota_pending,
+                                                    quota_failed=0, quota_skipped=0))  # fmt: skip
+    found = audit(now + HOUR + 6 * MINUTE, 1)
+    assert found.unopened == 0 and {one.what for one in found.differences} == {"completed"}
+
+
+def test_the_audit_looks_at_no_hour_of_which_something_is_cleaned_up(
+    app: Flask, session: Session, node: WorkflowNode, now: datetime
+) -> None:
+    assert audit(now, 168).hours == 167  # of the decision log
+    app.config["RETENTION_DAYS"] = 2
+    assert [audit(now, hours).hours for hours in (168, 47, 1)] == [47, 47, 1]

@@ -1,5 +1,6 @@
 """The arithmetic of promises: which hour a slot belongs to, what becomes of it, how an hour is judged."""
 
+from collections import Counter
 from datetime import UTC, datetime, timedelta
 from zoneinfo import ZoneInfo
 
@@ -113,11 +114,45 @@ def test_the_hour_of_an_olt_that_was_disabled_is_interrupted() -> None:
     assert quota.judge(Counts(1, 0, 3), interrupted=True) is QuotaStatus.INTERRUPTED
 
 
-def test_a_promise_is_at_risk_when_the_hour_is_gone_further_than_the_completion_by_more_than_twenty_points() -> None:
-    half = Counts(completed=4, pending=6)
-    assert not quota.at_risk(half, TEN, TEN + 36 * MINUTE)
-    assert quota.at_risk(half, TEN, TEN + 37 * MINUTE)
-    assert not quota.at_risk(Counts(), TEN, TEN + 59 * MINUTE)
+def first_risk(counts: Counts, begin: datetime | None = None) -> int | None:
+    """The first minute of the hour at which the promise is at risk."""
+    return next((n for n in range(62) if quota.at_risk(counts, TEN, TEN + n * MINUTE, begin)), None)
+
+
+def test_a_promise_is_at_risk_when_more_than_twenty_points_of_its_slots_were_due_and_are_not_completed() -> None:
+    assert first_risk(Counts(completed=4, pending=6)) == 42  # 7 of 10 were due
+    assert first_risk(Counts(pending=12)) == 15
+    assert first_risk(Counts(completed=10, pending=2)) is None
+    assert first_risk(Counts()) is None
+
+
+def test_a_slot_that_waits_or_runs_puts_no_promise_at_risk_and_an_hourly_one_not_either() -> None:
+    assert first_risk(Counts(pending=1)) is None
+    assert [first_risk(Counts(completed=done, pending=4 - done)) for done in range(4)] == [30, 45, 60, None]
+
+
+def test_a_promise_that_begins_late_in_its_hour_is_measured_from_there() -> None:
+    assert first_risk(Counts(pending=2), TEN + 50 * MINUTE) == 60
+    assert first_risk(Counts(pending=6), TEN + 30 * MINUTE) == 40
+    assert first_risk(Counts(pending=6), TEN + HOUR) == 60
+
+
+def test_a_promise_that_cannot_be_kept_any_more_is_at_risk_from_then_on() -> None:
+    assert first_risk(Counts(completed=9, failed=3)) == 0
+    assert first_risk(Counts(completed=1, skipped=2, pending=9)) == 20
+    assert quota.doomed(Counts(failed=1, pending=3)) and not quota.doomed(Counts(failed=1, pending=4))
+
+
+@given(st.integers(2, 60), st.integers(30, 1800), st.integers(0, 1799))
+def test_slots_by_hour_counts_as_one_who_counts_each(count: int, interval: int, offset: int) -> None:
+    slots = [TEN + offset * SECOND + number * interval * SECOND for number in range(count)]
+    by_hand = Counter(quota.hour_of(slot) for slot in slots)
+    assert quota.slots_by_hour(slots[0], slots[-1], count) == by_hand
+
+
+def test_a_stop_of_ten_years_is_counted_hour_by_hour_and_not_slot_by_slot() -> None:
+    hours = quota.slots_by_hour(TEN, TEN + 87_600 * HOUR, 87_600 * 120 + 1)
+    assert len(hours) == 87_601 and set(list(hours.values())[1:]) == {120}
 
 
 def test_every_reason_and_error_has_a_cause_and_only_a_success_has_none() -> None:

@@ -5,8 +5,9 @@ two transactions that end many executions can wait for each other, never both.
 """
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
+from functools import cache
 from typing import Any
 
 from sqlalchemy import text
@@ -14,12 +15,14 @@ from sqlalchemy.orm import Session
 
 from portal.domain import quota
 from portal.domain.quota import Settlement, TrackerKey
-from portal.domain.statuses import Trigger
+from portal.domain.statuses import ExecutionStatus, Trigger
 from portal.extensions import before_commit
 from portal.models import Execution
 from portal.services.bulk_rows import moment
 
 _NAME = "quotas"
+# completed, failed; the rest is skipped (2)
+_COLUMN: Mapping[ExecutionStatus | None, int] = {ExecutionStatus.SUCCESS: 0, ExecutionStatus.FAILED: 1}
 
 _GIVEN = {
     "sqlite": """
@@ -48,10 +51,9 @@ def _given(dialect: str, **columns: str) -> str:
 _TRACKERS = """
 INSERT INTO quota_trackers AS kept (
     olt_id, task_type, period_start, period_end, quota_completed, quota_failed, quota_skipped, quota_required,
-    total_duration_ms, avg_duration_ms, created_at, updated_at, quota_pending, status, basis)
+    total_duration_ms, timed, avg_duration_ms, created_at, updated_at, quota_pending, status, basis)
 SELECT olt_id, task_type, period_start, period_end, completed, failed, skipped, completed + failed + skipped,
-       duration, CASE WHEN completed + failed > 0 THEN duration / (completed + failed) ELSE 0 END, now, now, 0,
-       'IN_PROGRESS', '[]'
+       duration, timed, CASE WHEN timed > 0 THEN duration / timed ELSE 0 END, now, now, 0, 'IN_PROGRESS', '[]'
 FROM ({given}) AS given WHERE true
 ON CONFLICT (olt_id, task_type, period_start) DO UPDATE SET
     quota_completed = kept.quota_completed + excluded.quota_completed,
@@ -60,8 +62,9 @@ ON CONFLICT (olt_id, task_type, period_start) DO UPDATE SET
     quota_pending = {pending},
     quota_required = {required},
     total_duration_ms = kept.total_duration_ms + excluded.total_duration_ms,
-    avg_duration_ms = CASE WHEN {runs} > 0
-        THEN (kept.total_duration_ms + excluded.total_duration_ms) / {runs} ELSE 0 END,
+    timed = kept.timed + excluded.timed,
+    avg_duration_ms = CASE WHEN kept.timed + excluded.timed > 0
+        THEN (kept.total_duration_ms + excluded.total_duration_ms) / (kept.timed + excluded.timed) ELSE 0 END,
     status = CASE
         WHEN kept.status IN ('IN_PROGRESS', 'INTERRUPTED') THEN kept.status
         WHEN kept.quota_completed + excluded.quota_completed >= {required} THEN 'COMPLETED'
@@ -79,7 +82,6 @@ _REQUIRED = (
     "(kept.quota_completed + kept.quota_failed + kept.quota_skipped + CASE WHEN kept.quota_pending > "
     "excluded.quota_required THEN kept.quota_pending ELSE excluded.quota_required END)"
 )
-_RUNS = "(kept.quota_completed + kept.quota_failed + excluded.quota_completed + excluded.quota_failed)"
 
 _LOSSES = """
 INSERT INTO quota_losses AS kept (olt_id, task_type, period_start, cause, failed, skipped)
@@ -92,9 +94,10 @@ ON CONFLICT (olt_id, task_type, period_start, cause) DO UPDATE SET
 def _trackers(dialect: str) -> str:
     time = "timestamptz" if dialect == "postgresql" else "text"
     given = _given(
-        dialect, period_end=time, completed="integer", failed="integer", skipped="integer", duration="bigint", now=time
-    )
-    return _TRACKERS.format(given=given, pending=_PENDING, required=_REQUIRED, runs=_RUNS, met=round(quota.MET * 100))
+        dialect, period_end=time, completed="integer", failed="integer", skipped="integer", duration="bigint",
+        timed="integer", now=time,
+    )  # fmt: skip
+    return _TRACKERS.format(given=given, pending=_PENDING, required=_REQUIRED, met=round(quota.MET * 100))
 
 
 _SETTLE = {name: text(_trackers(name)) for name in _GIVEN}
@@ -114,14 +117,15 @@ class _Book:
         """Write what was settled since the last time; True when there was anything."""
         if not self.settlements:
             return False
+        rows = json.dumps(_tracker_rows(self.session, self.settlements, self.now))
+        losses = _loss_rows(self.session, self.settlements)
+        lost = json.dumps(losses)  # all is ready before the first lock: after a long stop it is much
+        self.settlements = []
         self.session.flush()
         connection = self.session.connection()
-        dialect = connection.dialect.name
-        if rows := _tracker_rows(self.session, self.settlements, self.now):
-            connection.execute(_SETTLE[dialect], {"rows": json.dumps(rows)})
-        if losses := _loss_rows(self.session, self.settlements):
-            connection.execute(_LOSE[dialect], {"rows": json.dumps(losses)})
-        self.settlements = []
+        connection.execute(_SETTLE[connection.dialect.name], {"rows": rows})
+        if losses:
+            connection.execute(_LOSE[connection.dialect.name], {"rows": lost})
         return True
 
 
@@ -138,26 +142,40 @@ def write_now(session: Session, now: datetime) -> bool:
     return before_commit(session, _NAME, lambda: _Book(session, now))()
 
 
+def unwritten(session: Session, now: datetime) -> set[TrackerKey]:
+    """Whose slots were settled and not written yet: who locks trackers before that locks these with them."""
+    return {one.key for one in before_commit(session, _NAME, lambda: _Book(session, now)).settlements}
+
+
 def settle_execution(session: Session, execution: Execution, now: datetime) -> None:
     """The slot of an execution whose terminal status was just set. What a person asked for is nobody's promise."""
     if execution.trigger is not Trigger.SCHEDULE or not execution.task_type:
         return
     key = TrackerKey(execution.olt_id, execution.task_type, quota.hour_of(execution.scheduled_for))
     cause = quota.cause_of_end(execution.status, execution.error_kind, execution.skip_reason)
-    settle(session, [Settlement(key, execution.status, cause, duration_ms=execution.duration_ms or 0)], now)
+    took = execution.duration_ms
+    settled = Settlement(key, execution.status, cause, duration_ms=took or 0, timed=int(took is not None))
+    settle(session, [settled], now)
 
 
 def _tracker_rows(session: Session, settlements: list[Settlement], now: datetime) -> list[dict[str, Any]]:
-    durations: dict[TrackerKey, int] = {}
+    """Plain loops: after a long stop there are ten thousand, and their masters are locked meanwhile."""
+    sums: dict[TrackerKey, list[int]] = {}
     for one in settlements:
-        durations[one.key] = durations.get(one.key, 0) + one.duration_ms
+        found = sums.get(one.key)
+        if found is None:
+            found = sums[one.key] = [0, 0, 0, 0, 0]
+        found[_COLUMN.get(one.status, 2)] += one.slots
+        found[3] += one.duration_ms
+        found[4] += one.timed
+    told, written = cache(lambda at: moment(session, at)), moment(session, now)
     return [
-        _key(session, key) | {
-            "period_end": moment(session, key.hour + quota.HOUR), "completed": counts.completed,
-            "failed": counts.failed, "skipped": counts.skipped, "duration": durations[key],
-            "now": moment(session, now),
+        {
+            "olt_id": key.olt_id, "task_type": key.task_type, "period_start": told(key.hour),
+            "period_end": told(key.hour + quota.HOUR), "completed": completed, "failed": failed, "skipped": skipped,
+            "duration": duration, "timed": timed, "now": written,
         }
-        for key, counts in sorted(quota.total(settlements).items(), key=lambda item: _order(item[0]))
+        for key, (completed, failed, skipped, duration, timed) in sorted(sums.items(), key=lambda item: order(item[0]))
     ]  # fmt: skip
 
 
@@ -166,17 +184,17 @@ def _loss_rows(session: Session, settlements: list[Settlement]) -> list[dict[str
     for one in settlements:
         if one.cause is not None:
             both = sums.setdefault((one.key, one.cause.value), [0, 0])
-            both[0] += one.counts.failed
-            both[1] += one.counts.skipped
+            both[one.status is not ExecutionStatus.FAILED] += one.slots
+    told = cache(lambda at: moment(session, at))
     return [
-        _key(session, key) | {"cause": cause, "failed": failed, "skipped": skipped}
-        for (key, cause), (failed, skipped) in sorted(sums.items(), key=lambda item: (_order(item[0][0]), item[0][1]))
-    ]
+        {
+            "olt_id": key.olt_id, "task_type": key.task_type, "period_start": told(key.hour), "cause": cause,
+            "failed": failed, "skipped": skipped,
+        }
+        for (key, cause), (failed, skipped) in sorted(sums.items(), key=lambda item: (order(item[0][0]), item[0][1]))
+    ]  # fmt: skip
 
 
-def _key(session: Session, key: TrackerKey) -> dict[str, Any]:
-    return {"olt_id": key.olt_id, "task_type": key.task_type, "period_start": moment(session, key.hour)}
-
-
-def _order(key: TrackerKey) -> tuple[int, str, datetime]:
+def order(key: TrackerKey) -> tuple[int, str, datetime]:
+    """In this order everybody locks trackers. Not in a database's, which goes by its language."""
     return key.olt_id, key.task_type, key.hour.astimezone(UTC)

@@ -5,6 +5,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 
+from flask import current_app
 from sqlalchemy import func, select
 from sqlalchemy.orm import Session
 
@@ -12,7 +13,7 @@ from portal.domain import quota
 from portal.domain.quota import Settlement, TrackerKey
 from portal.domain.statuses import ACTIVE, EventType, ExecutionStatus, LossCause, SkipReason, Trigger
 from portal.extensions import db
-from portal.models import CoordinatorLog, Execution, QuotaLoss, QuotaTracker
+from portal.models import CoordinatorLog, CoordinatorState, Execution, QuotaLoss, QuotaTracker
 from portal.services.coordinating.slots_to_come import hours_between, pending
 from portal.services.decisions import LOG_DAYS
 
@@ -26,6 +27,7 @@ class Account:
     skipped: int = 0
     pending: int = 0
     duration_ms: int = 0
+    timed: int = 0
     lost: dict[str, int] = field(default_factory=lambda: defaultdict(int))
 
     @property
@@ -39,6 +41,7 @@ class Account:
         self.failed += one.counts.failed
         self.skipped += one.counts.skipped
         self.duration_ms += one.duration_ms
+        self.timed += one.timed
         if one.cause is not None:
             self.lost[one.cause.value] += one.slots
 
@@ -55,31 +58,54 @@ class Difference:
 
 @dataclass(frozen=True)
 class Audited:
-    """How many trackers were looked at, and what is wrong with them."""
+    """How many trackers of how many hours were looked at, and what is wrong with them.
+
+    `unopened`: OLTs whose promises of the present hour the coordinator has not opened yet; what is pending there is
+    not compared.
+    """
 
     trackers: int
     slots: int
     differences: tuple[Difference, ...]
+    hours: int = 0
+    unopened: int = 0
 
 
 def audit(now: datetime, hours: int) -> Audited:
     """Recompute the trackers of the last `hours` hours, the present one included. One snapshot of the database.
 
-    Slots of changes that the coordinator has not seen yet (it looks each 5 s) show as a difference in `pending`.
+    Hours of which something has been cleaned up are left out: `most_hours`. Slots of changes that the coordinator has
+    not seen yet (it looks each 5 s) show as a difference in `pending`.
     """
     session = db.session()
     session.rollback()
     if session.get_bind().dialect.name == "postgresql":
         session.connection(execution_options={"isolation_level": "REPEATABLE READ"})
     last = quota.hour_at(now)
-    asked = list(hours_between(last - (min(hours, LOG_DAYS * 24 - 1) - 1) * quota.HOUR, last))
+    asked = list(hours_between(last - (min(hours, most_hours()) - 1) * quota.HOUR, last))
     try:
-        counted, stored = _count(session, asked, now), _stored(session, asked)
+        counted, stored, opened = _count(session, asked, now), _stored(session, asked), _opened(session, last)
     finally:
         session.rollback()
     keys = sorted(counted.keys() | stored.keys(), key=lambda key: (key.hour, key.olt_id, key.task_type))
-    found = tuple(one for key in keys for one in _compare(key, stored.get(key), counted.get(key)))
-    return Audited(len(stored), sum(one.required for one in counted.values()), found)
+    unopened = {key.olt_id for key in keys if key.hour == last} - opened
+    found = tuple(
+        one for key in keys for one in _compare(key, stored.get(key), counted.get(key))
+        if one.what != "pending" or key.hour != last or key.olt_id in opened
+    )  # fmt: skip
+    return Audited(len(stored), sum(one.required for one in counted.values()), found, len(asked), len(unopened))
+
+
+def most_hours() -> int:
+    """So many hours, the present one included, are complete at any moment: what is older is cleaned up."""
+    config = current_app.config
+    kept = (config["RETENTION_DAYS"], config["RETENTION_FAILED_DAYS"], config["QUOTA_RETENTION_DAYS"], LOG_DAYS)
+    return int(min(kept)) * 24 - 1
+
+
+def _opened(session: Session, hour: datetime) -> set[int]:
+    """OLTs whose promises of the hour the coordinator has opened: after its beginning that takes a few passes."""
+    return set(session.scalars(select(CoordinatorState.olt_id).where(CoordinatorState.hour >= hour)))
 
 
 def _count(session: Session, hours: Sequence[datetime], now: datetime) -> dict[TrackerKey, Account]:
@@ -101,16 +127,17 @@ def _ended(session: Session, hours: Sequence[datetime]) -> Iterator[Settlement]:
             Execution.olt_id, Execution.task_type, Execution.status, Execution.error_kind, Execution.skip_reason
         )  # fmt: skip
         query = (
-            select(*groups, func.count(), func.coalesce(func.sum(Execution.duration_ms), 0))
+            select(*groups, func.count(), func.coalesce(func.sum(Execution.duration_ms), 0),
+                   func.count(Execution.duration_ms))
             .where(
                 Execution.scheduled_for > hour, Execution.scheduled_for <= hour + quota.HOUR,
                 Execution.trigger == Trigger.SCHEDULE, Execution.task_type != "", Execution.status.not_in(ACTIVE),
             )
             .group_by(*groups)
         )  # fmt: skip
-        for olt_id, task_type, status, kind, reason, slots, duration in session.execute(query):
+        for olt_id, task_type, status, kind, reason, slots, duration, timed in session.execute(query):
             cause = quota.cause_of_end(ExecutionStatus(status), kind, reason)
-            yield Settlement(TrackerKey(olt_id, task_type, hour), status, cause, slots, int(duration))
+            yield Settlement(TrackerKey(olt_id, task_type, hour), status, cause, slots, int(duration), timed)
 
 
 def _skipped(session: Session, since: datetime) -> Iterator[Settlement]:
@@ -133,7 +160,7 @@ def _stored(session: Session, hours: Sequence[datetime]) -> dict[TrackerKey, Acc
         select(
             QuotaTracker.olt_id, QuotaTracker.task_type, QuotaTracker.period_start, QuotaTracker.quota_completed,
             QuotaTracker.quota_failed, QuotaTracker.quota_skipped, QuotaTracker.quota_pending,
-            QuotaTracker.total_duration_ms,
+            QuotaTracker.total_duration_ms, QuotaTracker.timed,
         ).where(QuotaTracker.period_start.in_(hours))
     )  # fmt: skip
     for olt_id, task_type, hour, *counts in rows:
@@ -149,7 +176,7 @@ def _stored(session: Session, hours: Sequence[datetime]) -> dict[TrackerKey, Acc
 
 def _compare(key: TrackerKey, stored: Account | None, counted: Account | None) -> Iterator[Difference]:
     has, must = stored or Account(), counted or Account()
-    for what in ("completed", "failed", "skipped", "pending", "duration_ms"):
+    for what in ("completed", "failed", "skipped", "pending", "duration_ms", "timed"):
         if getattr(has, what) != getattr(must, what):
             yield Difference(key, what, getattr(has, what), getattr(must, what))
     for cause in sorted(has.lost.keys() | must.lost.keys()):

@@ -2,7 +2,7 @@
 
 import logging
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any, cast
 
@@ -13,12 +13,22 @@ from sqlalchemy.orm import Session
 from portal.domain import quota
 from portal.domain.messages import N_, Message
 from portal.domain.quota import Counts, TrackerKey
-from portal.domain.statuses import AlertKind, EventType, LossCause, QuotaStatus, Severity
+from portal.domain.statuses import AlertKind, EventType, LossCause, QuotaStatus, Severity, Trigger
 from portal.extensions import db, transaction
-from portal.models import CoordinatorHour, Olt, QuotaLoss, QuotaTracker, QuotaViolation
+from portal.models import (
+    CoordinatorHour,
+    Execution,
+    Olt,
+    QuotaLoss,
+    QuotaTracker,
+    QuotaViolation,
+    SchedulerState,
+    WorkflowNode,
+)
+from portal.models.execution import ACTIVE_SQL
 from portal.services import bulk, decisions
 from portal.services.alerting import alerts
-from portal.services.coordinating import plans, trackers
+from portal.services.coordinating import plans, stops, trackers
 from portal.services.coordinating.slots_to_come import hours_between
 from portal.services.dispatch import clock
 
@@ -26,6 +36,8 @@ log = logging.getLogger(__name__)
 
 SETTLING = timedelta(seconds=5)  # the tick and the coordinator have seen the last slot by then
 GRACE = timedelta(minutes=15)  # what is ACTIVE still so long after its hour counts as lost when the hour is judged
+PATIENCE = timedelta(hours=3)  # how long after its hour a promise waits for a scheduler that does not tick
+PULSE = timedelta(minutes=1)  # a scheduler that ticked so recently is at work: for it there is no end of waiting
 CHUNK = 500  # trackers in one transaction
 HOURS_BACK = 48  # of missed hours whose books are still opened
 
@@ -38,31 +50,45 @@ _LEVELS = {
 def close_due(now: datetime) -> int:
     """Judge every tracker whose hour is over and whose slots have all come to their end; returns how many.
 
-    One whose last slots drag on is judged GRACE after its hour. Harmless when doubled: a tracker is judged under its
-    lock, once.
+    One whose last slots drag on is judged GRACE after its hour. An hour that the ticks have not come past is not
+    judged, until PATIENCE is over: what they will skip is not known yet. Harmless when doubled: a tracker is judged
+    under its lock, once.
     """
     _note_hours(now)
-    total = 0
-    while (judged := _close_chunk(now)) is not None:
+    total, over = 0, _ticked_past(now)
+    while (judged := _close_chunk(over, now)) is not None:
         total += judged
     for hour in _hours_over(now):
         _finish_hour(hour, now)
     return total
 
 
-def _ripe(now: datetime) -> ColumnElement[bool]:
-    over = (QuotaTracker.status == QuotaStatus.IN_PROGRESS) & (QuotaTracker.period_end <= now - SETTLING)
-    return over & ((QuotaTracker.quota_pending == 0) | (QuotaTracker.period_end <= now - GRACE))
+def _ticked_past(now: datetime) -> datetime:
+    """Hours that end up to here may be judged."""
+    session: Session = db.session()
+    due = select(func.min(WorkflowNode.next_run_at)).where(WorkflowNode.next_run_at <= now - SETTLING, clock.may_run())
+    oldest, last_tick = session.scalar(due), session.scalar(select(SchedulerState.last_tick_at))
+    session.rollback()
+    if oldest is None:
+        return now - SETTLING
+    before = oldest - timedelta(microseconds=1)  # a slot at the end of an hour belongs to it
+    ticking = last_tick is not None and last_tick > now - PULSE
+    return before if ticking else max(before, now - PATIENCE)
 
 
-def _close_chunk(now: datetime) -> int | None:
+def _ripe(over: datetime, now: datetime) -> ColumnElement[bool]:
+    ended = (QuotaTracker.status == QuotaStatus.IN_PROGRESS) & (QuotaTracker.period_end <= over)
+    return ended & ((QuotaTracker.quota_pending == 0) | (QuotaTracker.period_end <= now - GRACE))
+
+
+def _close_chunk(over: datetime, now: datetime) -> int | None:
     """Judge some trackers of one hour; returns how many, None when there is none left.
 
     What is ripe at first sight is judged, or turns out not to be: no chunk comes twice.
     """
     session: Session = db.session()
     found = session.execute(
-        select(QuotaTracker.olt_id, QuotaTracker.period_start).where(_ripe(now))
+        select(QuotaTracker.olt_id, QuotaTracker.period_start).where(_ripe(over, now))
         .order_by(QuotaTracker.period_start, QuotaTracker.olt_id).limit(CHUNK)
     ).all()  # fmt: skip
     session.rollback()
@@ -72,14 +98,15 @@ def _close_chunk(now: datetime) -> int | None:
     olt_ids = {row.olt_id for row in found if row.period_start == hour}
     with transaction() as session:
         trackers.refresh(session, [hour], now, olt_ids)  # what was never adjusted is put right before it is judged
-        ours = _ripe(now) & (QuotaTracker.period_start == hour) & QuotaTracker.olt_id.in_(olt_ids)
+        ours = _ripe(over, now) & (QuotaTracker.period_start == hour) & QuotaTracker.olt_id.in_(olt_ids)
         rows = list(session.scalars(select(QuotaTracker).where(ours).order_by(QuotaTracker.id)))
-        _judge(session, rows, hour, now)
+        _judge(session, rows, hour, over, now)
         return len(rows)
 
 
-def _judge(session: Session, rows: Sequence[QuotaTracker], hour: datetime, now: datetime) -> None:
+def _judge(session: Session, rows: Sequence[QuotaTracker], hour: datetime, over: datetime, now: datetime) -> None:
     losses = _losses(session, [row.olt_id for row in rows], hour)
+    active = _active(session, [row.olt_id for row in rows if row.quota_pending], hour)
     statuses: dict[int, Any] = {}
     broken: list[tuple[QuotaTracker, Severity, dict[str, Any]]] = []
     for row in rows:
@@ -87,9 +114,11 @@ def _judge(session: Session, rows: Sequence[QuotaTracker], hour: datetime, now: 
         statuses[row.id] = quota.judge(counts)
         bad = quota.severity(counts, bounds())
         if bad is not None:
-            broken.append((row, bad, report(row, losses.get(_key(row), {}))))
+            broken.append((row, bad, report(row, losses.get(_key(row), {}), active.get(_key(row), 0))))
     bulk.set_column(session, cast(Table, QuotaTracker.__table__), "status", statuses)
-    _violate(session, broken, now)
+    stopped = _violate(session, broken, now)
+    if stopped:
+        stops.tell(session, hour + quota.HOUR, stopped, over, now)
 
 
 def bounds() -> tuple[float, float, float]:
@@ -119,11 +148,28 @@ def _losses(
     return found
 
 
-def report(row: QuotaTracker, losses: Mapping[LossCause, int]) -> dict[str, Any]:
-    """Each lost slot under its cause: the `lost` add up to required - completed. What is ACTIVE still is `pending`."""
+def _active(session: Session, olt_ids: Collection[int], hour: datetime) -> dict[TrackerKey, int]:
+    """How many slots of the hour wait or run still."""
+    if not olt_ids:
+        return {}
+    query = (
+        select(Execution.olt_id, Execution.task_type, func.count())
+        .where(ACTIVE_SQL, Execution.olt_id.in_(set(olt_ids)), Execution.trigger == Trigger.SCHEDULE,
+               Execution.scheduled_for > hour, Execution.scheduled_for <= hour + quota.HOUR)
+        .group_by(Execution.olt_id, Execution.task_type)
+    )  # fmt: skip
+    return {TrackerKey(olt_id, task, hour): slots for olt_id, task, slots in session.execute(query)}
+
+
+def report(row: QuotaTracker, losses: Mapping[LossCause, int], active: int) -> dict[str, Any]:
+    """Each lost slot under its cause: the `lost` add up to required - completed.
+
+    Of what is pending the `active` slots have not ended, and the others have come with nobody to take them.
+    """
     lost = dict(losses)
-    if row.quota_pending:
-        lost[LossCause.PENDING] = row.quota_pending
+    waits = min(active, row.quota_pending)
+    for cause, slots in ((LossCause.PENDING, waits), (LossCause.RESTART, row.quota_pending - waits)):
+        lost[cause] = lost.get(cause, 0) + slots
     ordered = sorted(lost.items(), key=lambda item: (-item[1], item[0].value))
     return {
         "task_type": row.task_type, "required": row.quota_required, "completed": row.quota_completed,
@@ -134,8 +180,11 @@ def report(row: QuotaTracker, losses: Mapping[LossCause, int]) -> dict[str, Any]
 
 def _violate(
     session: Session, broken: Sequence[tuple[QuotaTracker, Severity, dict[str, Any]]], now: datetime
-) -> None:  # fmt: skip
-    """Violations, their log rows and their alerts. The unique index says each once."""
+) -> int:  # fmt: skip
+    """Violations, their log rows and their alerts; returns how many have no alert of their own, since all that broke
+
+    them is that nothing ticked (stops.py). The unique index says each once.
+    """
     rows = [
         {
             "olt_id": row.olt_id, "task_type": row.task_type, "period_start": row.period_start,
@@ -145,22 +194,26 @@ def _violate(
     ]  # fmt: skip
     made = bulk.insert_new(session, _VIOLATIONS, rows, ("id", "olt_id", "task_type"))
     if not made:
-        return
+        return 0
     ids = {(one.olt_id, one.task_type): one.id for one in made}
     named = select(Olt.id, Olt.name).where(Olt.id.in_({one.olt_id for one in made}))
     names = {row.id: row.name for row in session.execute(named)}
-    listening = alerts.listeners(session)
+    listening, stopped = alerts.listeners(session), 0
     for row, bad, facts in broken:
         ident = ids.get((row.olt_id, row.task_type))
         if ident is None:
             continue
         olt_name = names[row.olt_id]
         _log(session, ident, olt_name, row, bad, facts, now)
+        if stops.only_cause(facts):
+            stopped += 1
+            continue
         subject, body = words(olt_name, row, bad, facts)
         alerts.raise_alert(
             session, AlertKind.QUOTA_VIOLATION, subject, body, now, severity=bad, olt_id=row.olt_id,
             violation_id=ident, listening=listening,
         )  # fmt: skip
+    return stopped
 
 
 def _log(

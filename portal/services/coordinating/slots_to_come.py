@@ -18,6 +18,7 @@ from portal.domain.quota import Clock, TrackerKey
 from portal.domain.statuses import Trigger
 from portal.models import Execution, NodePace, Workflow, WorkflowNode
 from portal.models.execution import ACTIVE_SQL
+from portal.services.dispatch.clock import may_run
 
 
 @dataclass
@@ -50,8 +51,10 @@ def pending(
             continue
         counted = quota.task_type(kind, key)
         step = _step(interval, p50_ms) if from_end else interval
+        if at is None:  # it runs: its clock goes on when that has ended, a whole step from now if that takes its usual
+            at = now + timedelta(seconds=step or 0)
         for hour in hours:
-            ahead = Clock(counted, at or now, step, times(cron, hour) if cron else ())
+            ahead = Clock(counted, at, step, times(cron, hour) if cron else ())
             if slots := ahead.slots(hour):
                 one = found[TrackerKey(olt_id, counted, hour)]
                 one.slots += slots
@@ -89,8 +92,9 @@ def _clocks() -> Select[Any]:
 def _has_slots() -> ColumnElement[bool]:
     if current_app.config["NEXTCHECK_MODE"] != "from_end":
         return WorkflowNode.next_run_at.is_not(None)
-    runs = exists().where(Execution.node_id == WorkflowNode.id, ACTIVE_SQL)  # its clock goes on when that has ended
-    return or_(WorkflowNode.next_run_at.is_not(None), and_(WorkflowNode.interval_seconds.is_not(None), runs))
+    runs = exists().where(Execution.node_id == WorkflowNode.id, Execution.trigger == Trigger.SCHEDULE, ACTIVE_SQL)
+    waits = and_(WorkflowNode.interval_seconds.is_not(None), runs, may_run())
+    return or_(WorkflowNode.next_run_at.is_not(None), waits)
 
 
 def _active() -> Select[Any]:

@@ -31,63 +31,73 @@ class Adjusted:
 
 
 def refresh(
-    session: Session, hours: Sequence[datetime], now: datetime, olt_ids: Collection[int] | None = None
+    session: Session, hours: Sequence[datetime], now: datetime, olt_ids: Collection[int] | None = None,
+    newest_only: Collection[int] = (),
 ) -> list[Adjusted]:  # fmt: skip
     """Make the trackers of these hours promise what is settled, what is ACTIVE and what the clocks still hold.
 
-    Doing it again changes nothing. The trackers are locked before anything is counted: who ends an execution
-    meanwhile waits and then takes its slot out of `quota_pending` itself.
+    Doing it again changes nothing. Of the OLTs in `newest_only` the last of the hours is looked at alone. The trackers
+    are locked before anything is counted: who ends an execution meanwhile waits and then takes its slot out of
+    `quota_pending` itself. They are locked together, those that are missing made in the same statement, in the one
+    order in which everybody does (ADR 0020): call it once in a transaction.
     """
-    kept = _locked(session, hours, olt_ids)
-    if quotas.write_now(session, now):  # after the lock: all lock trackers in one order
-        kept = _locked(session, hours, olt_ids)
-    opened: list[Adjusted] = []
+    scope = _Scope(tuple(hours), None if olt_ids is None else frozenset(olt_ids), frozenset(newest_only))
+    existed = {key for key in _read(session, scope)}
+    wanted = _pending(session, scope, now)
+    held = {*existed, *wanted, *quotas.unwritten(session, now)}
     for _ in range(TRIES):
-        wanted = pending(session, hours, now, olt_ids)
-        missing = {key: one for key, one in wanted.items() if key not in kept}
-        made = _open(session, missing, now)
-        opened += made
-        if len(made) == len(missing):
+        _hold(session, held, wanted, now)
+        quotas.write_now(session, now)  # after the lock
+        kept, wanted = _read(session, scope), _pending(session, scope, now)
+        held = wanted.keys() - kept.keys()  # an execution of a tick that was committed meanwhile
+        if not held:
             break
-        # Somebody made one meanwhile, and what it says was settled after we counted, or before: all over again.
-        kept = _locked(session, hours, olt_ids)
-    made_now = {one.key for one in opened}
-    return [*opened, *(one for one in _adjust(session, kept, wanted, now) if one.key not in made_now)]
+    opened = [Adjusted(key, 0, one.slots, existed=False) for key, one in wanted.items() if key not in existed]
+    return [*opened, *(one for one in _adjust(session, kept, wanted, now) if one.key in existed)]
 
 
-def _locked(
-    session: Session, hours: Sequence[datetime], olt_ids: Collection[int] | None
-) -> dict[TrackerKey, Row[Any]]:  # fmt: skip
+@dataclass(frozen=True)
+class _Scope:
+    """Which trackers are looked at: see `refresh`."""
+
+    hours: tuple[datetime, ...]
+    olt_ids: frozenset[int] | None
+    newest_only: frozenset[int]
+
+    def has(self, key: TrackerKey) -> bool:
+        """True for a tracker of one of the hours."""
+        return key.hour in self.hours and (key.olt_id not in self.newest_only or key.hour == max(self.hours))
+
+
+def _pending(session: Session, scope: _Scope, now: datetime) -> dict[TrackerKey, Pending]:
+    found = pending(session, scope.hours, now, scope.olt_ids)
+    return {key: one for key, one in found.items() if scope.has(key)} if scope.newest_only else found
+
+
+def _read(session: Session, scope: _Scope) -> dict[TrackerKey, Row[Any]]:
     query = select(
         QuotaTracker.id, QuotaTracker.olt_id, QuotaTracker.task_type, QuotaTracker.period_start,
-        QuotaTracker.quota_required, QuotaTracker.quota_pending, QuotaTracker.quota_completed,
-        QuotaTracker.quota_failed, QuotaTracker.quota_skipped, QuotaTracker.basis,
-    ).where(QuotaTracker.period_start.in_(hours))  # fmt: skip
-    if olt_ids is not None:
-        query = query.where(QuotaTracker.olt_id.in_(olt_ids))
-    query = query.order_by(QuotaTracker.olt_id, QuotaTracker.task_type, QuotaTracker.period_start).with_for_update()
-    rows = session.execute(query)
-    return {TrackerKey(row.olt_id, row.task_type, row.period_start): row for row in rows}
+        QuotaTracker.quota_required, QuotaTracker.quota_pending, QuotaTracker.basis,
+    ).where(QuotaTracker.period_start.in_(scope.hours))  # fmt: skip
+    if scope.olt_ids is not None:
+        query = query.where(QuotaTracker.olt_id.in_(scope.olt_ids))
+    rows = ((TrackerKey(row.olt_id, row.task_type, row.period_start), row) for row in session.execute(query))
+    return {key: row for key, row in rows if scope.has(key)}
 
 
-def _open(session: Session, missing: Mapping[TrackerKey, Pending], now: datetime) -> list[Adjusted]:
-    """Trackers of which nothing is settled yet. One that somebody else made meanwhile is left alone, and missing here.
-
-    Whoever ends a slot that was counted here either made the tracker before us, or waits for it and takes its slot out.
-    """
-    zeros = ("quota_completed", "quota_failed", "quota_skipped", "total_duration_ms", "avg_duration_ms")
-    rows = [
-        {
+def _hold(session: Session, keys: Collection[TrackerKey], wanted: Mapping[TrackerKey, Pending], now: datetime) -> None:
+    """Lock these trackers. One that is missing is made as it is wanted, and reckoned like the others after that."""
+    zeros = ("quota_completed", "quota_failed", "quota_skipped", "total_duration_ms", "timed", "avg_duration_ms")
+    rows = []
+    for key in sorted(keys, key=quotas.order):
+        one = wanted.get(key) or Pending()
+        rows.append({
             "olt_id": key.olt_id, "task_type": key.task_type, "period_start": key.hour,
-            "period_end": key.hour + quota.HOUR, "status": QuotaStatus.IN_PROGRESS, "basis": missing[key].basis,
-            "created_at": now, "updated_at": now, "quota_required": missing[key].slots,
-            "quota_pending": missing[key].slots, **dict.fromkeys(zeros, 0),
-        }
-        for key in sorted(missing, key=lambda key: (key.olt_id, key.task_type, key.hour))
-    ]  # fmt: skip
-    made = bulk.insert_new(session, _TRACKERS, rows, ("olt_id", "task_type", "period_start"))
-    keys = (TrackerKey(row.olt_id, row.task_type, row.period_start) for row in made)
-    return [Adjusted(key, 0, missing[key].slots, existed=False) for key in keys]
+            "period_end": key.hour + quota.HOUR, "status": QuotaStatus.IN_PROGRESS, "basis": one.basis,
+            "created_at": now, "updated_at": now, "quota_required": one.slots, "quota_pending": one.slots,
+            **dict.fromkeys(zeros, 0),
+        })  # fmt: skip
+    bulk.insert_or_hold(session, _TRACKERS, rows, ("olt_id", "task_type", "period_start"), "updated_at", ("id",))
 
 
 def _adjust(

@@ -8,10 +8,19 @@ from sqlalchemy import delete, select, update
 
 from portal.domain import quota
 from portal.domain.statuses import QuotaStatus
-from portal.models import Execution, Olt, QuotaLoss, QuotaTracker, QuotaViolation, WorkflowNode
+from portal.models import (
+    AuditLog,
+    CoordinatorLog,
+    Execution,
+    Olt,
+    QuotaLoss,
+    QuotaTracker,
+    QuotaViolation,
+    WorkflowNode,
+)
 from tests.support import seed_quotas
 from tests.support.pages import Visitor, soup, text_of, title_of
-from tests.support.web import english, statements, written
+from tests.support.web import complaints, english, form_values, statements, written
 
 HOUR = timedelta(hours=1)
 
@@ -93,7 +102,18 @@ def test_the_url_says_which_quotas_are_listed(seeded: Flask, hour: datetime) -> 
 
 
 @pytest.mark.parametrize(
-    "text", ["", "x", "2026-13-01T00:00Z", "2999-01-01T00:00Z", "2026-11-27T10:00", "0001-01-01T00:00-23:00"]
+    "text",
+    [
+        "",
+        "x",
+        "0001-01-01T00:00:00Z",
+        "0001-01-01T00:00:00+14:00",
+        "9999-12-31T23:59:59-14:00",
+        "2026-13-01T00:00Z",
+        "2999-01-01T00:00Z",
+        "2026-11-27T10:00",
+        "0001-01-01T00:00-23:00",
+    ],
 )
 def test_an_hour_that_means_nothing_is_the_running_one_or_one_without_quotas(seeded: Flask, text: str) -> None:
     assert english(seeded, "viewer").get("/quotas/", query_string={"hour": text}).status_code == 200
@@ -115,6 +135,13 @@ def test_the_row_of_hours_leads_a_week_back_and_home_again(seeded: Flask) -> Non
         page = soup(person.get(str(later["href"])))
     assert page.select_one("a[aria-label='Later hours']") is None
     assert page.select_one(".qt-hours [aria-current]") is not None
+
+
+def test_an_hour_older_than_quotas_are_kept_is_the_oldest_that_is(seeded: Flask) -> None:
+    page = soup(english(seeded, "viewer").get("/quotas/?hour=1999-01-01T00:00Z"))
+    (chosen,) = page.select(".qt-hours [aria-current] time")
+    kept = datetime.now(UTC) - datetime.fromisoformat(str(chosen["datetime"]))
+    assert timedelta(days=60) <= kept <= timedelta(days=60, hours=1, minutes=1)
 
 
 def test_the_running_hour_is_live_and_a_judged_one_is_not(seeded: Flask) -> None:
@@ -209,6 +236,99 @@ def test_the_list_of_violations_says_what_was_lost_and_who_was_told(seeded: Flas
     assert olts(person, "/violations/?notified=yes") == []
 
 
+def test_a_slot_that_was_completed_late_is_not_said_to_be_cleaned_up(seeded: Flask, broken: tuple[int, int]) -> None:
+    with written(seeded) as session:
+        session.execute(update(QuotaTracker).values(quota_completed=4, quota_failed=0, quota_skipped=0,
+                                                    status=QuotaStatus.COMPLETED))  # fmt: skip
+        session.execute(update(Execution).values(status="SUCCESS", error_kind=None))
+        session.execute(delete(CoordinatorLog))
+    person = english(seeded, "viewer")
+    text = text_of(person.get(f"/violations/{broken[1]}"))
+    assert "2 slots were completed after the hour was judged." in text and "kept any more" not in text
+    assert title_of(person.get("/violations/")) == "1 violation in the last hour"
+    hours = soup(person.get("/quotas/")).select(".qt-hours li a.is-broken")
+    assert len(hours) == 1, "the violation stays one"
+
+
+def test_of_a_slot_that_is_cleaned_up_it_is_said_that_nothing_is_kept(seeded: Flask, broken: tuple[int, int]) -> None:
+    with written(seeded) as session:
+        session.execute(delete(Execution))
+    text = text_of(english(seeded, "viewer").get(f"/violations/{broken[1]}"))
+    assert "Of 1 slot nothing is kept any more." in text  # the skipped one is in the log
+
+
+def test_an_empty_list_of_violations_says_what_is_known(seeded: Flask, hour: datetime) -> None:
+    person = english(seeded, "viewer")
+    page = person.get("/violations/")
+    assert "No hour has been judged yet" in text_of(page)
+    assert title_of(page) == "No violation in the last day; the last hour is being judged"
+    assert "not judged yet" in text_of(person.get("/quotas/"))
+    with written(seeded) as session:
+        session.execute(update(QuotaTracker).values(status=QuotaStatus.COMPLETED))
+    page = person.get("/violations/")
+    assert "No violation yet" in text_of(page) and title_of(page) == "No violation in the last day"
+
+
+# Somebody has seen it
+
+
+def test_an_operator_acknowledges_a_violation_with_a_note_and_the_audit_says_so(
+    seeded: Flask, broken: tuple[int, int]
+) -> None:
+    person, path = english(seeded, "operator"), f"/violations/{broken[1]}"
+    assert olts(person, "/violations/?seen=no") == ["OLT-LIMA-01"]
+    answer = person.post(f"{path}/acknowledge", note="Fibre cut,\r\n  being mended ")
+    assert (answer.status_code, answer.headers["Location"]) == (303, path)
+    text = text_of(person.get(path))
+    assert "By operator" in text and "Fibre cut, being mended" in text
+    assert (olts(person, "/violations/?seen=no"), olts(person, "/violations/?seen=yes")) == ([], ["OLT-LIMA-01"])
+    with written(seeded) as session:
+        row = session.scalars(select(AuditLog).order_by(AuditLog.id.desc())).first()
+        assert row is not None and (row.action, row.actor, row.subject_id) == (
+            "violation.acknowledge", "operator", broken[1],
+        )  # fmt: skip
+        assert row.changes == {"note": "Fibre cut, being mended"}
+
+
+def test_who_comes_second_is_told_and_the_first_note_stays(seeded: Flask, broken: tuple[int, int]) -> None:
+    person, path = english(seeded, "operator"), f"/violations/{broken[1]}"
+    person.post(f"{path}/acknowledge", note="first")
+    english(seeded, "admin").post(f"{path}/acknowledge", note="second")
+    text = text_of(english(seeded, "viewer").get(path))
+    assert "By operator" in text and "first" in text and "second" not in text
+
+
+def test_a_violation_that_is_opened_again_can_be_acknowledged_anew(seeded: Flask, broken: tuple[int, int]) -> None:
+    person, path = english(seeded, "operator"), f"/violations/{broken[1]}"
+    person.post(f"{path}/acknowledge", note="first")
+    for _ in range(2):
+        assert person.post(f"{path}/reopen").status_code == 303
+    assert olts(person, "/violations/?seen=no") == ["OLT-LIMA-01"]
+    person.post(f"{path}/acknowledge", note="")
+    assert "By operator" in text_of(person.get(path))
+    with written(seeded) as session:
+        actions = session.scalars(select(AuditLog.action).where(AuditLog.subject_type == "violation")).all()
+    assert sorted(actions) == ["violation.acknowledge", "violation.acknowledge", "violation.reopen"]
+
+
+@pytest.mark.parametrize("note", ["x" * 501, "a\x00b", "a\x07b"])
+def test_a_note_that_cannot_be_kept_is_refused_and_not_lost(seeded: Flask, broken: tuple[int, int], note: str) -> None:
+    person, path = english(seeded, "operator"), f"/violations/{broken[1]}"
+    answer = person.post(f"{path}/acknowledge", note=note)
+    assert answer.status_code == 422
+    assert list(complaints(answer)) == ["note"]
+    assert form_values(answer, f"form[action='{path}/acknowledge']")["note"].startswith(note[0])
+    assert olts(person, "/violations/?seen=no") == ["OLT-LIMA-01"]
+
+
+def test_a_viewer_acknowledges_nothing(seeded: Flask, broken: tuple[int, int]) -> None:
+    person, path = english(seeded, "viewer"), f"/violations/{broken[1]}"
+    assert [person.post(f"{path}/{verb}").status_code for verb in ("acknowledge", "reopen")] == [403, 403]
+    assert not soup(person.get(path)).select(f"form[action^='{path}']")
+    operator = english(seeded, "operator")
+    assert [operator.post(f"/violations/99/{verb}").status_code for verb in ("acknowledge", "reopen")] == [404, 404]
+
+
 def test_what_never_was_is_not_found(seeded: Flask) -> None:
     person = english(seeded, "viewer")
     assert [person.get(path).status_code for path in ("/quotas/99999", "/violations/99999")] == [404, 404]
@@ -237,3 +357,6 @@ def test_interrupted_quotas_are_no_broken_promises(seeded: Flask, hour: datetime
     page = english(seeded, "viewer").get(at(hour))
     assert title_of(page) == "No quota at risk"
     assert "1 of 1 OLTs keep all their promises" in text_of(page)
+    with written(seeded) as session:
+        session.execute(update(QuotaTracker).values(status=QuotaStatus.INTERRUPTED))
+    assert title_of(english(seeded, "viewer").get(at(hour))) == "All 2 quotas were interrupted"
