@@ -76,10 +76,11 @@ def oid_choices(brand_id: int) -> list[OidChoice]:
         .where((Oid.brand_id == brand_id) | (Brand.key == GENERIC))
         .order_by(Brand.key == GENERIC, Oid.name, Oid.variant)
     )
-    return [_choice(oid) for oid in db.session.scalars(query)]
+    return [choice_of(oid) for oid in db.session.scalars(query)]
 
 
-def _choice(oid: Oid) -> OidChoice:
+def choice_of(oid: Oid) -> OidChoice:
+    """A row of the catalogue as it is offered; its brand is loaded."""
     return OidChoice(
         oid.key, oid.oid, oid.kind, oid.variant, oid.description, oid.unit, oid.safe_interval, oid.shape == "scalar"
     )

@@ -15,9 +15,10 @@ from portal.domain.messages import N_, Message
 from portal.models import Brand, Credential, Olt, OltModel, Workflow, WorkflowTemplate
 from portal.services.cataloguing import catalogue
 from portal.services.dispatch import clock
-from portal.services.importing.inventory_trees import TreeBuilder, entries_by_key, new_masters
+from portal.services.importing.inventory_trees import TreeBuilder, entries_by_key
 from portal.services.network import credentials, olts
 from portal.services.network.node_rules import Device, Errors, NodeRules, Override
+from portal.services.network.synced import new_masters
 from portal.services.network.trees import Tree, tree_of
 
 
@@ -54,7 +55,10 @@ class TemplatePlan:
 
 @dataclass
 class OltPlan:
-    """An OLT to write. `values` None = the file does not name it: only its template's nodes are synced."""
+    """An OLT to write. `values` None = the file does not name it: only its template's nodes are synced.
+
+    `untouched`: its nodes stay as they are, also where its template has others by now.
+    """
 
     name: str
     row: Olt | None
@@ -67,6 +71,7 @@ class OltPlan:
     overrides: tuple[Override, ...] = ()
     has_new_masters: bool = False
     named_nodes: bool = False
+    untouched: bool = False
 
 
 @dataclass
@@ -83,12 +88,22 @@ class Plan:
         return sum(plan.has_new_masters for plan in self.olts) > 1
 
 
-class Planner:
-    """Plans one file. Whatever is wrong goes to `problems`; the plan then must not be written."""
+def _template_of(row: Olt | None) -> str:
+    return row.workflow.template.name if row and row.workflow and row.workflow.template else ""
 
-    def __init__(self, session: Session, inventory: Inventory, problems: Problems, now: datetime) -> None:
+
+class Planner:
+    """Plans one file. Whatever is wrong goes to `problems`; the plan then must not be written.
+
+    `sync` False: an OLT that keeps its template, and whose nodes the file does not name, keeps its nodes as they are.
+    """
+
+    def __init__(
+        self, session: Session, inventory: Inventory, problems: Problems, now: datetime, *, sync: bool = True
+    ) -> None:
         self.inventory = inventory
         self.problems = problems
+        self.sync = sync
         self.plan = Plan()
         self.broken: set[str] = set()  # templates whose mistakes are told once, not once for each OLT
         self.rules = NodeRules(catalogue.load_lookup(session), now, clock.portal_zone())
@@ -238,7 +253,7 @@ class Planner:
 
     def _template_name(self, entry: OltEntry, row: Olt | None) -> str:
         """Name of the template the OLT shall have; "" for none."""
-        stored = row.workflow.template.name if row and row.workflow and row.workflow.template else ""
+        stored = _template_of(row)
         if entry.nodes is not None:
             stored = ""  # where the file says which nodes there are, it says which template too
         name = str(entry.values.get("template", stored))
@@ -257,10 +272,15 @@ class Planner:
         stored = tree_of(plan.row.workflow.nodes) if plan.row and plan.row.workflow else ()
         template = self._known_template(plan.template) if plan.template else None
         builder = TreeBuilder(stored, self.problems, template.tree if template else (), plan.template)
-        plan.tree = builder.from_stored() if entry.nodes is None else builder.from_file(entry.nodes)
+        plan.untouched = not self.sync and entry.nodes is None and plan.template == _template_of(plan.row)
+        if plan.untouched:
+            plan.tree = stored
+        else:
+            plan.tree = builder.from_stored() if entry.nodes is None else builder.from_file(entry.nodes)
         plan.has_new_masters = new_masters(plan.tree, stored)
         plan.named_nodes = entry.nodes is not None
-        if plan.brand is not None:
+        same_device = plan.row is not None and (plan.row.brand, plan.row.model) == (plan.brand, plan.model)
+        if plan.brand is not None and not (plan.untouched and same_device):
             device = Device(plan.brand.key, plan.model.key if plan.model else "")
             tree = tuple(m for m in plan.tree if not (plan.template in self.broken and m.from_template))
             plan.overrides = self._check(device, tree, entry.nodes or (), entry.place("template"), entry.what)

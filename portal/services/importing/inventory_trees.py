@@ -1,27 +1,15 @@
 """Which nodes an OLT or a template shall have: the file over the template over what is stored. Reads only."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 from portal.domain import node_fields
 from portal.domain.document import Problems
 from portal.domain.inventory_file import NodeEntry
 from portal.domain.messages import N_
-from portal.services.network.trees import Tree, Wanted, every
-
-
-@dataclass(frozen=True)
-class _Stored:
-    """A stored node and where it hangs."""
-
-    node: Wanted
-    master: str | None
-
-
-def _by_key(tree: Tree) -> dict[str, _Stored]:
-    found = {master.key: _Stored(master, None) for master in tree}
-    return found | {chained.key: _Stored(chained, master.key) for master in tree for chained in master.chain}
+from portal.services.network.synced import placed, synced
+from portal.services.network.trees import Tree, Wanted
 
 
 class TreeBuilder:
@@ -32,8 +20,8 @@ class TreeBuilder:
         self.problems = problems
         self.template = template
         self.template_name = template_name
-        self._by_key = _by_key(stored)
-        self._template_place = _by_key(template)
+        self._by_key = placed(stored)
+        self._template_place = placed(template)
 
     def from_file(self, entries: Sequence[NodeEntry]) -> Tree:
         """The file is the truth: template nodes with the file's overrides, then the file's own nodes."""
@@ -44,9 +32,7 @@ class TreeBuilder:
 
     def from_stored(self) -> Tree:
         """The file says nothing of own nodes: the template's nodes as they are now, and the OLT's own as stored."""
-        masters = [self._kept(master, None) for master in self.template]
-        own = [self._without_foreign(node) for node in self.stored if self._is_own(node)]
-        return self._in_stored_order(masters + own, self.stored)
+        return synced(self.stored, self.template)
 
     def _placed(self, entries: Sequence[NodeEntry], master: str | None) -> dict[str, NodeEntry]:
         """The usable nodes of one level by key."""
@@ -94,37 +80,6 @@ class TreeBuilder:
                                                         reason=message))  # fmt: skip
         return columns
 
-    def _is_own(self, node: Wanted) -> bool:
-        """Stored, and kept though the template does not have it: its own, or overridden and since then orphaned."""
-        return node.key not in self._template_place and (not node.from_template or node.overridden)
-
-    def _without_foreign(self, node: Wanted) -> Wanted:
-        chain = tuple(replace(each, from_template=False, overridden=False) for each in node.chain if self._is_own(each))
-        return replace(node, chain=chain, from_template=False, overridden=False)
-
-    def _kept(self, wanted: Wanted, master: str | None) -> Wanted:
-        """A node of the template as this OLT has it now; the OLT's own nodes stay in its chain."""
-        stored = self._by_key.get(wanted.key)
-        chain = [self._kept(chained, wanted.key) for chained in wanted.chain]
-        kept_chain: tuple[Wanted, ...] = stored.node.chain if stored else ()
-        chain += [self._without_foreign(each) for each in kept_chain if self._is_own(each)]
-        node = replace(wanted, chain=self._in_stored_order(chain, kept_chain), from_template=True, overridden=False)
-        if stored is None or not stored.node.overridden:
-            return node
-        columns = dict(stored.node.columns)
-        if (stored.master is None) is not (master is None):
-            columns |= {name: wanted.columns[name] for name in ("interval_seconds", "cron")}
-        return replace(node, columns=columns, overridden=True)
-
-    @staticmethod
-    def _in_stored_order(nodes: Sequence[Wanted], stored: Iterable[Wanted]) -> Tree:
-        """The order a person gave on this OLT, as long as the same nodes are concerned."""
-        order = {node.key: place for place, node in enumerate(stored)}
-        moved = any(node.overridden for node in nodes)
-        if moved and order.keys() == {node.key for node in nodes}:
-            return tuple(sorted(nodes, key=lambda node: order[node.key]))
-        return tuple(nodes)
-
 
 def _in_file_order(nodes: Sequence[Wanted], given: Mapping[str, NodeEntry]) -> Tree:
     """The file's order where it names every node; else the template's, then the OLT's own."""
@@ -137,9 +92,3 @@ def _in_file_order(nodes: Sequence[Wanted], given: Mapping[str, NodeEntry]) -> T
 def entries_by_key(entries: Iterable[NodeEntry]) -> dict[str, NodeEntry]:
     """The file's nodes, chained ones too, by key."""
     return {each.key: each for master in entries for each in (master, *master.chain)}
-
-
-def new_masters(wanted: Tree, stored: Tree) -> bool:
-    """True when a master is among the wanted that is not stored at all."""
-    known = {node.key for node in every(stored)}
-    return any(master.key not in known for master in wanted)

@@ -6,6 +6,7 @@ from typing import Any
 
 from sqlalchemy.orm import Session
 
+from portal.domain.messages import N_
 from portal.models import TemplateNode, Workflow, WorkflowNode, WorkflowTemplate
 from portal.services import audit
 from portal.services.dispatch import clock, waiting
@@ -78,7 +79,7 @@ class _Writer:
 
 
 def write_template(session: Session, template: WorkflowTemplate, tree: Tree) -> Difference:
-    """Make the nodes of a template as in `tree`; its OLTs are synced by WorkflowWriter."""
+    """Make the nodes of a template as in `tree`, and raise its revision; its OLTs are synced by WorkflowWriter."""
 
     def make() -> TemplateNode:
         node = TemplateNode(template=template)
@@ -90,6 +91,8 @@ def write_template(session: Session, template: WorkflowTemplate, tree: Tree) -> 
     session.flush()
     writer.remove(session)
     session.expire(template, ["nodes"])
+    if writer.difference:
+        template.revision += 1
     return writer.difference
 
 
@@ -156,4 +159,4 @@ class WorkflowWriter:
             or (node.master_id is None and node.key not in masters)
         ]
         if stopped:
-            waiting.end_of_nodes(self.session, stopped, self.now, "its node was disabled or removed")
+            waiting.end_of_nodes(self.session, stopped, self.now, N_("its node was disabled or removed"))

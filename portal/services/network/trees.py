@@ -8,6 +8,7 @@ from portal.domain import node_fields
 from portal.models import TemplateNode, WorkflowNode
 
 AnyNode = WorkflowNode | TemplateNode
+GONE = "~"  # begins the key of a template's deleted node, which is kept until no OLT has it any more
 
 
 @dataclass(frozen=True)
@@ -36,8 +37,9 @@ def every(tree: Tree) -> Iterator[Wanted]:
 
 
 def tree_of(nodes: Iterable[AnyNode]) -> Tree:
-    """Stored nodes as a tree."""
-    ordered = sorted(nodes, key=lambda node: (node.position, node.id))
+    """Stored nodes as a tree. What a template had and only its OLTs still have (GONE) is none of it."""
+    present = (node for node in nodes if not node.key.startswith(GONE))
+    ordered = sorted(present, key=lambda node: (node.position, node.id))
 
     def wanted(node: AnyNode) -> Wanted:
         chain = tuple(wanted(other) for other in ordered if other.master_id == node.id)
