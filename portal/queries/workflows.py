@@ -2,17 +2,33 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from sqlalchemy import and_, case, func, literal_column, select
+from sqlalchemy import BigInteger, Row, Select, and_, case, cast, func, literal_column, select
 from sqlalchemy.orm import aliased
 
+from portal.domain import merging, node_fields
 from portal.domain.statuses import TERMINAL, ErrorKind, OltState, SkipReason, StepStatus
 from portal.extensions import db
-from portal.models import Execution, ExecutionAttempt, ExecutionStep, Olt, Workflow, WorkflowNode
+from portal.models import (
+    Execution,
+    ExecutionAttempt,
+    ExecutionStep,
+    NodeDay,
+    NodePace,
+    Olt,
+    TemplateNode,
+    Workflow,
+    WorkflowNode,
+    WorkflowRevision,
+)
 from portal.queries import catalogue, keyset
 from portal.queries.matching import contains
+
+LEDGER = timedelta(days=7)  # of which a card says how long its node takes and how much of what it reads is new
+GONE = "~"  # begins the key of a node that the template does not have any more (services.network.trees)
+ORDER = "order"  # beside columns, in what a node can differ from its template's
 
 _LONG_AGO = datetime(1970, 1, 1, tzinfo=UTC)
 # Literals, not parameters: only so do both databases see that their partial indexes apply.
@@ -37,14 +53,29 @@ class NodeView:
     """A node with its meaning and its last results.
 
     `active` and `last` are of what it starts: a master's composite, or a chained node that a person ran alone.
+    `usual_ms`: median of a master's composites, mean of a chained node's steps. `changed`: percent of the values read
+    that said something new. `differs`: columns in which it differs from its template's node, or ORDER.
     """
 
     node: WorkflowNode
     meanings: tuple[catalogue.OidChoice, ...]
+    usual_ms: int | None = None
+    changed: float | None = None
+    differs: tuple[str, ...] = ()
     step: StepView | None = None
     last: Execution | None = None
     active: Execution | None = None
     chain: tuple["NodeView", ...] = field(default=())
+
+
+@dataclass(frozen=True)
+class Change:
+    """The last change of a workflow. `subject`: name of the node, "" for all of them."""
+
+    action: str
+    subject: str
+    actor: str
+    made_at: datetime
 
 
 @dataclass(frozen=True)
@@ -53,6 +84,7 @@ class WorkflowView:
 
     workflow: Workflow | None
     masters: tuple[NodeView, ...] = ()
+    last_change: Change | None = None
 
     @property
     def nodes(self) -> int:
@@ -81,13 +113,13 @@ class WorkflowRow:
     failing: int
 
 
-def of_olt(olt: Olt) -> WorkflowView:
+def of_olt(olt: Olt, now: datetime) -> WorkflowView:
     """Everything the workflow page shows: six SQL statements whatever the number of nodes."""
-    workflow = db.session.scalar(select(Workflow).where(Workflow.olt_id == olt.id))
+    workflow, change = _workflow(olt.id)
     if workflow is None:
         return WorkflowView(None)
-    nodes = list(db.session.scalars(select(WorkflowNode).where(WorkflowNode.workflow_id == workflow.id)))
-    masters = [node for node in nodes if node.master_id is None]
+    rows = {row[0].id: row for row in db.session.execute(_nodes(workflow, now))}
+    nodes = [row[0] for row in rows.values()]
     last = last_finished(nodes)
     active = active_executions(nodes)
     steps = _steps(list(last.values()))
@@ -95,12 +127,83 @@ def of_olt(olt: Olt) -> WorkflowView:
 
     def view(node: WorkflowNode) -> NodeView:
         chain = sorted((n for n in nodes if n.master_id == node.id), key=lambda n: (n.position, n.id))
-        runs = last.get(node.id), active.get(node.id)
         meant = tuple(known[part] for part in node.oid.split(",") if part in known)
-        return NodeView(node, meant, steps.get(node.id), *runs, tuple(map(view, chain)))
+        figures = *_figures(rows[node.id]), _differs(rows[node.id], rows)
+        runs = steps.get(node.id), last.get(node.id), active.get(node.id)
+        return NodeView(node, meant, *figures, *runs, tuple(map(view, chain)))
 
+    masters = [node for node in nodes if node.master_id is None]
     ordered = sorted(masters, key=lambda n: (-n.priority, n.position, n.id))
-    return WorkflowView(workflow, tuple(map(view, ordered)))
+    return WorkflowView(workflow, tuple(map(view, ordered)), change)
+
+
+def _workflow(olt_id: int) -> tuple[Workflow | None, Change | None]:
+    """One SQL statement; without what the revision replaced, which is long."""
+    revision = WorkflowRevision
+    query = (
+        select(Workflow, revision.action, revision.subject, revision.actor, revision.made_at)
+        .outerjoin(revision, (revision.workflow_id == Workflow.id) & (revision.number == Workflow.revision))
+        .where(Workflow.olt_id == olt_id)
+    )
+    row = db.session.execute(query).first()
+    if row is None:
+        return None, None
+    return row[0], Change(*row[1:]) if row.action else None
+
+
+def _nodes(workflow: Workflow, now: datetime) -> Select[Any]:
+    """(node, median, sums of its ledger, its template's node, key of the master that has there)."""
+    sums = [cast(func.sum(column), BigInteger).label(column.key) for column in (
+        NodeDay.runs, NodeDay.duration_ms, NodeDay.values_read, NodeDay.values_changed)]  # fmt: skip
+    recent = NodeDay.olt_id == workflow.olt_id, NodeDay.day >= now - LEDGER
+    days = select(NodeDay.node_id, *sums).where(*recent).group_by(NodeDay.node_id).subquery()
+    above = aliased(TemplateNode)
+    return (
+        select(
+            WorkflowNode, NodePace.p50_ms, days.c.runs, days.c.duration_ms, days.c.values_read, days.c.values_changed,
+            TemplateNode, above.key.label("above"),
+        )
+        .outerjoin(NodePace, NodePace.node_id == WorkflowNode.id)
+        .outerjoin(days, days.c.node_id == WorkflowNode.id)
+        .outerjoin(TemplateNode, TemplateNode.id == WorkflowNode.template_node_id)
+        .outerjoin(above, above.id == TemplateNode.master_id)
+        .where(WorkflowNode.workflow_id == workflow.id)
+    )  # fmt: skip
+
+
+def _figures(row: Row[Any]) -> tuple[int | None, float | None]:
+    """(usual duration in ms, changed percent)."""
+    mean = round(row.duration_ms / row.runs) if row.runs else None
+    changed = 100 * row.values_changed / row.values_read if row.values_read else None
+    return row.p50_ms or mean, changed
+
+
+def _differs(row: Row[Any], rows: dict[int, Row[Any]]) -> tuple[str, ...]:
+    node, wanted = row[0], row.TemplateNode
+    if wanted is None or wanted.key.startswith(GONE):
+        return ()
+    master = rows[node.master_id][0].key if node.master_id in rows else None
+    here, there = (columns_of(one) | {"master": key} for one, key in ((node, master), (wanted, row.above)))
+    found = tuple(merging.differences(here, there))
+    return found or ((ORDER,) if node.overridden else ())
+
+
+def columns_of(node: WorkflowNode | TemplateNode) -> dict[str, Any]:
+    """The settings of a node by column."""
+    return {name: getattr(node, name) for name in node_fields.COLUMNS}
+
+
+def deletion(olt_id: int, name: str, since: int) -> Change | None:
+    """Who deleted the node of this name, or last any, after a revision. One SQL statement."""
+    revision = WorkflowRevision
+    query = (
+        select(revision.action, revision.subject, revision.actor, revision.made_at)
+        .join(Workflow, Workflow.id == revision.workflow_id)
+        .where(Workflow.olt_id == olt_id, revision.number > since)
+        .order_by((revision.subject == name).desc(), (revision.action == "node.delete").desc(), revision.number.desc())
+    )
+    row = db.session.execute(query.limit(1)).first()
+    return Change(*row) if row else None
 
 
 def last_finished(nodes: Sequence[WorkflowNode]) -> dict[int, Execution]:
@@ -161,6 +264,12 @@ def node(node_id: int) -> tuple[WorkflowNode, Olt] | None:
         .where(WorkflowNode.id == node_id, Olt.deleted_at.is_(None))
     ).first()
     return (row[0], row[1]) if row else None
+
+
+def template_node(node: WorkflowNode) -> TemplateNode | None:
+    """The template's node that a node came from, if it still has it. One SQL statement."""
+    found = db.session.get(TemplateNode, node.template_node_id) if node.template_node_id else None
+    return None if found is None or found.key.startswith(GONE) else found
 
 
 def masters_of(olt_id: int) -> list[WorkflowNode]:

@@ -3,7 +3,7 @@
 from datetime import datetime, timedelta
 from typing import Any
 
-from sqlalchemy import ColumnElement, delete, select
+from sqlalchemy import ColumnElement, delete, exists, select
 
 from portal.domain.statuses import ExecutionStatus, NotificationStatus
 from portal.extensions import Base, transaction
@@ -20,6 +20,8 @@ from portal.models import (
     QuotaTracker,
     QuotaViolation,
     Trial,
+    Workflow,
+    WorkflowRevision,
 )
 from portal.services.collecting import history
 from portal.services.decisions import LOG_DAYS
@@ -34,6 +36,8 @@ PLAN_DAYS = 3
 QUOTA_DAYS = 60
 VIOLATION_DAYS = 365
 ALERT_DAYS = 30
+REVISION_DAYS = 30
+REVISIONS_KEPT = 20  # of each workflow, however old
 
 
 def clean_up(
@@ -62,8 +66,17 @@ def clean_up(
         _drop(Trial, Trial.created_at < now - timedelta(days=TRIAL_DAYS)),
         _drop(Notification, Notification.status.in_(over)
               & (Notification.created_at < now - timedelta(days=ALERT_DAYS))),
+        _drop(WorkflowRevision, (WorkflowRevision.made_at < now - timedelta(days=REVISION_DAYS)) & _superseded()),
         history.thin(now),
     ))  # fmt: skip
+
+
+def _superseded() -> ColumnElement[bool]:
+    """Revisions that are not among the newest of their workflow: their numbers have no gaps."""
+    return exists().where(
+        Workflow.id == WorkflowRevision.workflow_id,
+        WorkflowRevision.number <= Workflow.revision - REVISIONS_KEPT,
+    )
 
 
 def _drop(model: type[Base], condition: ColumnElement[bool]) -> int:

@@ -28,7 +28,7 @@ from portal.domain.fields import FieldError
 from portal.domain.messages import Message
 from portal.domain.olt_fields import TEXT_ENCODINGS
 from portal.domain.statuses import NodeKind
-from portal.models import Brand, Olt, WorkflowNode
+from portal.models import Brand, Olt, TemplateNode, WorkflowNode
 from portal.queries.catalogue import CredentialRow
 from portal.services.errors import Invalid, ServiceError
 from portal.web.args import LARGEST
@@ -368,7 +368,7 @@ class NodeForm(ErrorForm):
     )
 
     @classmethod
-    def stored(cls, node: WorkflowNode) -> dict[str, Any]:
+    def stored(cls, node: WorkflowNode | TemplateNode) -> dict[str, Any]:
         """What the form of a stored node starts with."""
         names = (
             "name", "key", "oid", "enabled", "cron", "override_reason", "priority",

@@ -105,7 +105,9 @@ def test_the_lists_say_who_cancelled_instead_of_why_it_was_aborted(waiting: Flas
 
 def test_one_whose_poller_was_stopped_says_that_it_goes_on_elsewhere(waiting: Flask) -> None:
     change(waiting, error_kind=ErrorKind.SHUTDOWN)
-    assert "The poller was stopped in the middle of the run; another repeats it while there is time" in text_of(english(waiting).get("/executions/1"))
+    assert "The poller was stopped in the middle of the run; another repeats it while there is time" in text_of(
+        english(waiting).get("/executions/1")
+    )
 
 
 def test_a_viewer_is_not_offered_to_cancel_and_may_not(waiting: Flask) -> None:

@@ -12,7 +12,7 @@ from portal.domain.statuses import EventType, ExecutionStatus, NodeKind
 from portal.models import AuditLog, CoordinatorLog, Execution, Olt, WorkflowNode
 from portal.services.dispatch import clock
 from portal.services.errors import Invalid, NotFound
-from portal.services.network import workflows
+from portal.services.network import placing, workflows
 from tests.support.builders import ACTOR, make_chained, make_node, make_olt, make_zte
 
 RX: dict[str, Any] = {"key": "rx", "kind": "get", "oid": "huawei.onu_rx_power", "interval": "5m"}
@@ -261,16 +261,16 @@ def test_a_chained_node_moves_inside_its_chain(session: Session, now: datetime) 
     for key in ("a", "b", "c"):
         make_chained(master, key)
     by_key = {node.key: node for node in master.chained}
-    workflows.move_node(by_key["c"].id, "up", ACTOR, now)
+    placing.move_node(by_key["c"].id, "up", ACTOR, now)
     assert [node.key for node in master.chained] == ["a", "c", "b"]
-    workflows.move_node(by_key["a"].id, "up", ACTOR, now)
+    placing.move_node(by_key["a"].id, "up", ACTOR, now)
     assert [node.key for node in master.chained] == ["a", "c", "b"]
 
 
 def test_a_master_moves_among_those_of_its_priority(session: Session, now: datetime) -> None:
     olt = make_olt()
     a, _low, c = (make_node(olt, key, priority=p) for key, p in (("a", 90), ("low", 10), ("c", 90)))
-    workflows.move_node(c.id, "up", ACTOR, now)
+    placing.move_node(c.id, "up", ACTOR, now)
     assert c.position < a.position
     with pytest.raises(Invalid):
-        workflows.move_node(c.id, "left", ACTOR, now)
+        placing.move_node(c.id, "left", ACTOR, now)

@@ -47,7 +47,9 @@ class Override:
         if self.reason:
             return N_("%(key)s (%(oid)s) runs every %(pace)s though %(limit)s is safe: %(reason)s", **told,
                       reason=self.reason)  # fmt: skip
-        return N_("%(key)s (%(oid)s) runs every %(pace)s though %(limit)s is safe; no reason given", **told)
+        return N_(
+            "%(key)s (%(oid)s) runs every %(pace)s though %(limit)s is safe (dotted OID, no reason given)", **told
+        )
 
 
 @dataclass(frozen=True)

@@ -33,6 +33,7 @@ _UNIQUE = {
 }
 _READERS = {**olt_fields.OLT_SETTINGS, **olt_fields.OLT_REFERENCES, "credential_confirmed": fields.flag}
 COLUMNS = tuple(olt_fields.OLT_SETTINGS)
+_AT_RESTORE = ("name", "address", "port", "credential_confirmed")
 _HOW_TO_REACH = frozenset({"address", "port", "credential", "timeout", "retries"})
 
 
@@ -133,7 +134,7 @@ def pause(olt_ids: Sequence[int], reason: str, until: datetime | None, actor: st
             _pause(session, olt, why, until, actor, now)
         session.flush()
         for olt in changed:
-            waiting.end_of_olt(session, olt.id, now, "its OLT was paused", ErrorKind.ABORTED, SkipReason.OLT_PAUSED)
+            waiting.end_of_olt(session, olt.id, now, N_("its OLT was paused"), ErrorKind.ABORTED, SkipReason.OLT_PAUSED)
         return len(changed)
 
 
@@ -178,7 +179,7 @@ def resume(olt_ids: Sequence[int], actor: str, now: datetime) -> int:
         for olt in held:
             audit.record(session, actor=actor, action="olt.resume", subject=olt, changes={"state": olt.state}, now=now)
             if olt.state is OltState.PAUSED:
-                reachability.unpause(session, olt, now, "resumed", actor)
+                reachability.unpause(session, olt, now, N_("resumed"), actor)
             else:
                 olt.probe_at = now
         return len(held)
@@ -206,22 +207,30 @@ def delete(olt_id: int, reason: str, actor: str, now: datetime) -> None:
     with transaction() as session:
         olt = workflows.existing_olt(session, olt_id)
         olt.enabled, olt.deleted_at, olt.deleted_reason = False, now, why
-        _switch(session, [olt], False, now, "its OLT was deleted")
+        _switch(session, [olt], False, now, N_("its OLT was deleted"))
         audit.record(session, actor=actor, action="olt.delete", subject=olt, changes={"reason": why}, now=now)
     executions.stop_running([olt_id])
 
 
-def restore(olt_id: int, actor: str, now: datetime) -> None:
-    """Bring a deleted OLT back, disabled. Invalid when its name or address was given away meanwhile."""
+def restore(olt_id: int, actor: str, now: datetime, given: Mapping[str, Any] | None = None) -> None:
+    """Bring a deleted OLT back, disabled, as it was or with another name, address or port (`given`).
+
+    Invalid when its name or address was given away meanwhile, or the credential is not confirmed for a new address.
+    """
     with unique_or_invalid(_UNIQUE), transaction() as session:
         olt = session.get(Olt, olt_id)
         if olt is None or olt.deleted_at is None:
             raise NotFound(N_("there is no deleted OLT of this number"))
-        errors = taken(session, {name: getattr(olt, name) for name in COLUMNS}, olt.id)
+        read, errors = read_all({name: _READERS[name] for name in _AT_RESTORE}, given or {})
+        values = {**shown(olt), **read}
+        errors = {**check_address(values), **taken(session, values, olt.id), **_confirm(olt, values), **errors}
         if errors:
             raise Invalid(errors)
+        changes = audit.difference(shown(olt), {name: values[name] for name in COLUMNS})
+        for name in changes:
+            setattr(olt, name, values[name])
         olt.deleted_at, olt.deleted_reason = None, ""
-        audit.record(session, actor=actor, action="olt.restore", subject=olt, changes=None, now=now)
+        audit.record(session, actor=actor, action="olt.restore", subject=olt, changes=changes, now=now)
 
 
 def taken(session: Session, values: Mapping[str, Any], own_id: int | None) -> dict[str, Message]:
@@ -263,7 +272,7 @@ def _refer(olt: Olt, references: References) -> None:
 
 
 def _switch(
-    session: Session, olts: Sequence[Olt], enabled: bool, now: datetime, why: str = "its OLT was disabled"
+    session: Session, olts: Sequence[Olt], enabled: bool, now: datetime, why: str = N_("its OLT was disabled")
 ) -> None:
     """Clocks, what waits and what is known of OLTs that were just enabled or disabled."""
     if not olts:

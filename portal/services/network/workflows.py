@@ -1,14 +1,12 @@
-"""Verbs on the workflow of one OLT: add, change, move, enable and delete nodes. One transaction each."""
+"""Verbs on the workflow of one OLT: add, change, enable and delete nodes. One transaction and one revision each."""
 
-import re
 from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 
+from sqlalchemy import select
 from sqlalchemy.orm import Session
 
-from portal.domain import node_fields
-from portal.domain.fields import read_all
 from portal.domain.messages import N_, Message, joined
 from portal.extensions import transaction
 from portal.models import Olt, Workflow, WorkflowNode
@@ -16,13 +14,16 @@ from portal.services import audit
 from portal.services.cataloguing import catalogue
 from portal.services.dispatch import clock, waiting
 from portal.services.errors import Invalid, NotFound
+from portal.services.network import node_input, revisions
 from portal.services.network.node_rules import Device, NodeRules, Override, log_override
+from portal.services.network.revisions import Begun
 from portal.services.network.trees import columns_of
 from portal.services.uniqueness import unique_or_invalid
 
+CHANGED = N_("the workflow was changed by somebody else meanwhile; look at it as it is now, then do it again")
 KEY_TAKEN = N_("another node of this workflow has this key")
-DISABLED = "its node was disabled"
-_UNIQUE = dict.fromkeys(
+DISABLED = N_("its node was disabled")
+UNIQUE = dict.fromkeys(
     ("uq_workflow_nodes_workflow_id_key", "workflow_nodes.workflow_id, workflow_nodes.key"), ("key", KEY_TAKEN)
 )
 
@@ -40,20 +41,21 @@ def add_node(olt_id: int, fields: Mapping[str, Any], actor: str, now: datetime) 
 
     It runs first 60 s from now (rule 1).
     """
-    with unique_or_invalid(_UNIQUE), transaction() as session:
+    with unique_or_invalid(UNIQUE), transaction() as session:
         workflow = ensure_workflow(session, existing_olt(session, olt_id))
-        master = _master(workflow, fields.get("master_id"))
-        columns = _columns(_with_key(fields), None, chained=master is not None)
+        begun = revisions.begin(session, workflow)
+        master = master_of(workflow, fields.get("master_id"))
+        columns = node_input.columns(node_input.with_key(fields), None, chained=master is not None)
         _check_key(workflow, None, columns["key"])
         node = WorkflowNode(workflow=workflow, master=master, position=_last(workflow, master) + 1, **columns)
         session.add(node)
-        overrides = _check(session, node, now)
+        overrides = check(session, node, now)
         session.flush()
         if master is None:
             clock.start_new(node, olt_id, now, clock.first_runs(now, many_olts=False))
             clock.settle(session, WorkflowNode.id == node.id, now)
-        _log(session, node, overrides, actor, now)
-        audit.record(session, actor=actor, action="node.create", subject=node, changes=_shown(columns), now=now)
+        log_overrides(session, node, overrides, actor, now)
+        record(session, begun, "node.create", node, _shown(columns), actor, now)
         return node.id
 
 
@@ -62,19 +64,29 @@ def update_node(node_id: int, fields: Mapping[str, Any], actor: str, now: dateti
 
     A node that came from a template becomes this OLT's own: the template does not change it any more.
     """
-    with unique_or_invalid(_UNIQUE), transaction() as session:
-        node = _node(session, node_id)
-        before = columns_of(node)
-        master = _master(node.workflow, fields["master_id"]) if "master_id" in fields else node.master
-        _check_chain_change(node, master)
-        columns = _columns(fields, before, chained=master is not None)
-        _check_key(node.workflow, node, columns["key"])
-        changes = audit.difference(before, columns)
-        if master is not node.master:
-            changes["master"] = [node.master.key if node.master else None, master.key if master else None]
+    with unique_or_invalid(UNIQUE), transaction() as session:
+        begun, node = begin(session, node_id)
+        master = master_of(node.workflow, fields["master_id"]) if "master_id" in fields else node.master
+        columns = node_input.columns(fields, columns_of(node), chained=master is not None)
+        changes = change(session, node, columns, master, actor, now)
         if changes:
-            _apply(session, node, columns, master, actor, now)
-            audit.record(session, actor=actor, action="node.update", subject=node, changes=changes, now=now)
+            record(session, begun, "node.update", node, changes, actor, now)
+
+
+def change(
+    session: Session, node: WorkflowNode, columns: Mapping[str, Any], master: WorkflowNode | None, actor: str,
+    now: datetime,
+) -> dict[str, list[Any]]:  # fmt: skip
+    """Give a node of a begun workflow all its columns and its master. Returns field → [old, new]; Invalid."""
+    before = columns_of(node)
+    check_chain(node, master)
+    _check_key(node.workflow, node, columns["key"])
+    changes = audit.difference(before, columns)
+    if master is not node.master:
+        changes["master"] = [node.master.key if node.master else None, master.key if master else None]
+    if changes:
+        _apply(session, node, columns, master, actor, now)
+    return changes
 
 
 def _apply(
@@ -89,14 +101,14 @@ def _apply(
     for name, value in columns.items():
         setattr(node, name, value)
     node.overridden = node.overridden or node.template_node_id is not None
-    overrides = _check(session, node, now)
+    overrides = check(session, node, now)
     wind(node, was, node.workflow.olt_id, now, became_master=became_master)
     clock.settle(session, WorkflowNode.id == node.id, now)
     if was["enabled"] and not node.enabled or master is not None:
         waiting.end_of_nodes(session, [node.id], now, DISABLED)
     paced = ("interval_seconds", "cron", "oid", "override_reason")
     if any(was[name] != columns[name] for name in paced) or became_master:
-        _log(session, node, overrides, actor, now)
+        log_overrides(session, node, overrides, actor, now)
 
 
 def wind(
@@ -118,48 +130,18 @@ def wind(
 def delete_node(node_id: int, actor: str, now: datetime) -> None:
     """Delete a node, and with a master its whole chain. What waits is aborted; executions stay, without their node."""
     with transaction() as session:
-        node = _node(session, node_id)
+        begun, node = begin(session, node_id)
         chain = [chained.key for chained in node.chained]
-        waiting.end_of_nodes(session, [node.id], now, "its node was deleted")
+        waiting.end_of_nodes(session, [node.id], now, N_("its node was deleted"))
         changes = _shown(columns_of(node)) | ({"chain": chain} if chain else {})
-        audit.record(session, actor=actor, action="node.delete", subject=node, changes=changes, now=now)
+        record(session, begun, "node.delete", node, changes, actor, now)
         session.delete(node)
-
-
-def move_node(node_id: int, direction: str, actor: str, now: datetime) -> None:
-    """One place "up" or "down": a chained node inside its chain, a master among those of its priority."""
-    if direction not in ("up", "down"):
-        raise Invalid({"direction": N_("must be up or down")})
-    with transaction() as session:
-        node = _node(session, node_id)
-        siblings = _siblings(node)
-        place = siblings.index(node)
-        target = place + (-1 if direction == "up" else 1)
-        if not 0 <= target < len(siblings):
-            return
-        places = sorted(sibling.position for sibling in siblings)
-        if len(set(places)) < len(places):
-            places = list(range(places[0], places[0] + len(places)))
-        for moved in (node, siblings[target]):
-            moved.overridden = moved.overridden or moved.template_node_id is not None
-        siblings[place], siblings[target] = siblings[target], siblings[place]
-        for sibling, position in zip(siblings, places, strict=True):
-            sibling.position = position
-        audit.record(session, actor=actor, action="node.move", subject=node, changes={"direction": direction}, now=now)
-
-
-def _siblings(node: WorkflowNode) -> list[WorkflowNode]:
-    if node.master is not None:
-        found = list(node.master.chained)
-    else:
-        found = [n for n in node.workflow.nodes if n.master_id is None and n.priority == node.priority]
-    return sorted(found, key=lambda sibling: (sibling.position, sibling.id))
 
 
 def set_node_enabled(node_id: int, enabled: bool, actor: str, now: datetime) -> None:
     """Enable (a master next runs a full interval from now) or disable a node; what waits of it is aborted."""
     with transaction() as session:
-        node = _node(session, node_id)
+        begun, node = begin(session, node_id)
         if node.enabled == enabled:
             return
         node.enabled = enabled
@@ -167,19 +149,31 @@ def set_node_enabled(node_id: int, enabled: bool, actor: str, now: datetime) -> 
         clock.settle(session, WorkflowNode.id == node.id, now)
         if not enabled:
             waiting.end_of_nodes(session, [node.id], now, DISABLED)
-        _record_enabled(session, "node", node, enabled, actor, now)
+        changes = {"enabled": [not enabled, enabled]}
+        record(session, begun, f"node.{_switched(enabled)}", node, changes, actor, now)
 
 
 def set_workflow_enabled(olt_id: int, enabled: bool, actor: str, now: datetime) -> None:
     """Enable (masters next run a full interval from now) or disable all nodes of an OLT at once."""
     with transaction() as session:
-        olt = existing_olt(session, olt_id)
-        workflow = ensure_workflow(session, olt)
-        if workflow.enabled == enabled:
-            return
-        workflow.enabled = enabled
-        switch_clocks(session, workflow, enabled, now, "the workflow of its OLT was disabled")
-        _record_enabled(session, "workflow", olt, enabled, actor, now)
+        workflow = ensure_workflow(session, existing_olt(session, olt_id))
+        switch(session, revisions.begin(session, workflow), enabled, actor, now)
+
+
+def switch(session: Session, begun: Begun, enabled: bool, actor: str, now: datetime) -> None:
+    """Enable or disable a begun workflow."""
+    workflow = begun.workflow
+    if workflow.enabled == enabled:
+        return
+    workflow.enabled = enabled
+    switch_clocks(session, workflow, enabled, now, N_("the workflow of its OLT was disabled"))
+    action, changes = f"workflow.{_switched(enabled)}", {"enabled": [not enabled, enabled]}
+    audit.record(session, actor=actor, action=action, subject=workflow.olt, changes=changes, now=now)
+    revisions.finish(session, begun, action, "", actor, now)
+
+
+def _switched(enabled: bool) -> str:
+    return "enable" if enabled else "disable"
 
 
 def switch_clocks(session: Session, workflow: Workflow, enabled: bool, now: datetime, why: str) -> None:
@@ -192,10 +186,13 @@ def switch_clocks(session: Session, workflow: Workflow, enabled: bool, now: date
         waiting.end_of_nodes(session, node_ids, now, why)
 
 
-def _record_enabled(session: Session, what: str, subject: object, enabled: bool, actor: str, now: datetime) -> None:
-    action = f"{what}.{'enable' if enabled else 'disable'}"
-    audit.record(session, actor=actor, action=action, subject=subject, changes={"enabled": [not enabled, enabled]},
-                 now=now)  # fmt: skip
+def record(
+    session: Session, begun: Begun, action: str, node: WorkflowNode, changes: Mapping[str, Any], actor: str,
+    now: datetime,
+) -> None:  # fmt: skip
+    """The audit row and the revision of one change of a node."""
+    audit.record(session, actor=actor, action=action, subject=node, changes=changes, now=now)
+    revisions.finish(session, begun, action, node.name, actor, now)
 
 
 def existing_olt(session: Session, olt_id: int) -> Olt:
@@ -211,14 +208,17 @@ def device_of(olt: Olt) -> Device:
     return Device(olt.brand.key, olt.model.key if olt.model else "")
 
 
-def _node(session: Session, node_id: int) -> WorkflowNode:
-    node = session.get(WorkflowNode, node_id)
-    if node is None:
+def begin(session: Session, node_id: int) -> tuple[Begun, WorkflowNode]:
+    """Lock the workflow of a node; both as they are once it is locked. NotFound when the node is gone."""
+    workflow = session.scalar(select(Workflow).join(Workflow.nodes).where(WorkflowNode.id == node_id))
+    begun = revisions.begin(session, workflow) if workflow is not None else None
+    node = next((one for one in begun.workflow.nodes if one.id == node_id), None) if begun else None
+    if begun is None or node is None:
         raise NotFound(N_("the node does not exist any more"))
-    return node
+    return begun, node
 
 
-def _master(workflow: Workflow, master_id: object) -> WorkflowNode | None:
+def master_of(workflow: Workflow, master_id: object) -> WorkflowNode | None:
     """The master that `master_id` names; Invalid when it is of another workflow or chained itself."""
     if master_id in (None, ""):
         return None
@@ -230,28 +230,12 @@ def _master(workflow: Workflow, master_id: object) -> WorkflowNode | None:
     return found
 
 
-def _check_chain_change(node: WorkflowNode, master: WorkflowNode | None) -> None:
+def check_chain(node: WorkflowNode, master: WorkflowNode | None) -> None:
+    """Invalid when the node cannot hang on this master."""
     if master is node:
         raise Invalid({"master_id": N_("a node cannot be its own master")})
     if master is not None and node.chained:
         raise Invalid({"master_id": N_("this node has a chain of its own: move or delete its chained nodes first")})
-
-
-def _with_key(fields: Mapping[str, Any]) -> dict[str, Any]:
-    """A key made from the name where none is given."""
-    if str(fields.get("key") or "").strip():
-        return dict(fields)
-    made = re.sub(r"[^a-z0-9]+", "_", str(fields.get("name") or "").lower()).strip("_")
-    return {**fields, "key": made[:60]}
-
-
-def _columns(fields: Mapping[str, Any], base: Mapping[str, Any] | None, *, chained: bool) -> dict[str, Any]:
-    given = {name: value for name, value in fields.items() if name != "master_id"}
-    values, errors = read_all(node_fields.READERS, given)
-    columns, missing = node_fields.complete(values, base, chained=chained)
-    if errors or missing:
-        raise Invalid({**missing, **errors})
-    return columns
 
 
 def _check_key(workflow: Workflow, node: WorkflowNode | None, key: str) -> None:
@@ -264,7 +248,7 @@ def _last(workflow: Workflow, master: WorkflowNode | None) -> int:
     return max((node.position for node in workflow.nodes if node.master is master), default=-1)
 
 
-def _check(session: Session, node: WorkflowNode, now: datetime) -> tuple[Override, ...]:
+def check(session: Session, node: WorkflowNode, now: datetime) -> tuple[Override, ...]:
     """Check the composite of `node` as it now is; Invalid, with the errors of its other nodes put into words."""
     with session.no_autoflush:  # the node may break a constraint that its clock, set later, keeps
         olt = node.workflow.olt
@@ -280,7 +264,10 @@ def _check(session: Session, node: WorkflowNode, now: datetime) -> tuple[Overrid
     return verdict.overrides
 
 
-def _log(session: Session, node: WorkflowNode, overrides: tuple[Override, ...], actor: str, now: datetime) -> None:
+def log_overrides(
+    session: Session, node: WorkflowNode, overrides: tuple[Override, ...], actor: str, now: datetime
+) -> None:
+    """Into the decision log what of `overrides` is this node's."""
     for item in overrides:
         if item.key == node.key:
             log_override(session, node.workflow.olt_id, node, item, actor, now)

@@ -6,7 +6,7 @@
     if (!button) { return; }
     var field = document.getElementById(button.dataset.fill);
     if (!field) { return; }
-    field.value = button.dataset.value;
+    if (field.type === "checkbox") { field.checked = Boolean(button.dataset.value); } else { field.value = button.dataset.value; }
     field.dispatchEvent(new Event("change", { bubbles: true }));
     field.focus();
   });

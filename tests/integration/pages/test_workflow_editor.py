@@ -1,0 +1,373 @@
+"""The workflow editor over HTTP: two forms at once, undo, places of cards, the form beside the board, templates."""
+
+import json
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+from bs4 import Tag
+from flask import Flask
+from werkzeug.test import TestResponse
+
+from portal.extensions import db
+from portal.models import NodeDay, NodePace, Olt, TemplateNode, Workflow, WorkflowNode, WorkflowTemplate
+from portal.services.network import workflows
+from portal.services.network.node_trees import write_template
+from portal.services.network.trees import tree_of
+from tests.support import builders, seed
+from tests.support.pages import Visitor, path_of, soup, text_of, title_of
+from tests.support.web import english, form_values, statements, written
+
+BOARD = "/olts/1/workflow"
+DISCOVERY, RX, DESCRIPTION, SERIAL = 1, 2, 3, 4
+
+
+@pytest.fixture
+def built(app: Flask) -> Iterator[Flask]:
+    """OLT-LIMA: a discovery (1), and a GET of the power (2) to which description (3) and serial (4) are chained."""
+    with app.app_context():
+        seed.add_users(datetime.now(UTC))
+        olt = builders.make_olt()
+        builders.make_node(olt)
+        master = builders.make_node(olt, "rx", kind="get", oid="huawei.onu_rx_power", name="Potencia RX")
+        builders.make_chained(master)
+        builders.make_chained(master, "serial")
+    yield app
+
+
+def node_of(app: Flask, node_id: int) -> WorkflowNode:
+    with app.app_context():
+        node = db.session.get(WorkflowNode, node_id)
+        assert node is not None
+        db.session.expunge(node)
+        return node
+
+
+def revision(app: Flask) -> int:
+    with app.app_context():
+        return db.session.query(Workflow.revision).filter_by(olt_id=1).scalar() or 0
+
+
+def order(person: Visitor) -> list[int]:
+    return [int(str(tag["id"]).removeprefix("node-")) for tag in soup(person.get(BOARD)).select("article.nw-node")]
+
+
+def edit(node_id: int) -> str:
+    return f"/workflow-nodes/{node_id}/edit"
+
+
+def press(person: Visitor, path: str, target: str = "board", /, **values: Any) -> TestResponse:
+    """As htmx sends a form."""
+    headers = {"HX-Request": "true", "HX-Target": target, "X-CSRFToken": person.token}
+    return person.client.post(path, headers=headers, data=values)
+
+
+def said(answer: TestResponse) -> tuple[str, str]:
+    """(tone, text) of what board.js is told to say."""
+    told = json.loads(answer.headers["HX-Trigger"])["said"]
+    return told["tone"], told["text"]
+
+
+# ---------------------------------------------------------------------------------------------------- two forms at once
+
+
+def test_the_second_of_two_forms_is_shown_both_sides_and_may_save_again(built: Flask) -> None:
+    ana, rosa = english(built, "admin"), english(built)
+    mine, theirs = form_values(ana.get(edit(RX))), form_values(rosa.get(edit(RX)))
+    assert rosa.post(edit(RX), **theirs | {"interval": "30m", "max_retries": "1"}).status_code == 303
+    answer = ana.post(edit(RX), **mine | {"interval": "20m", "time_limit": "77"})
+    assert answer.status_code == 409
+    assert (node_of(built, RX).interval_seconds, node_of(built, RX).time_limit) == (1800, 120)
+    told = text_of(answer)
+    assert "operator changed the same meanwhile" in told
+    cells = [" ".join(cell.get_text(" ").split()) for cell in soup(answer).select(".wb-both tbody td")]
+    assert cells == ["30 min Take theirs", "20 min Keep yours"]
+    assert "Retries: 2 → 1" in told
+    again = form_values(answer)
+    assert (again["interval"], again["time_limit"], again["max_retries"]) == ("20m", "77", "1")
+    assert ana.post(edit(RX), **again).status_code == 303
+    after = node_of(built, RX)
+    assert (after.interval_seconds, after.time_limit, after.max_retries) == (1200, 77, 1)
+
+
+def test_what_only_the_other_changed_comes_in_with_a_note(built: Flask) -> None:
+    ana, rosa = english(built, "admin"), english(built)
+    mine, theirs = form_values(ana.get(edit(RX))), form_values(rosa.get(edit(RX)))
+    rosa.post(edit(RX), **theirs | {"interval": "30m"})
+    assert ana.post(edit(RX), **mine | {"name": "Power"}).status_code == 303
+    assert (node_of(built, RX).name, node_of(built, RX).interval_seconds) == ("Power", 1800)
+    assert "Changed by others meanwhile: Every: 15 min → 30 min" in text_of(ana.get(BOARD))
+
+
+def test_a_conflict_in_a_form_with_a_mistake_is_told_once_the_mistake_is_mended(built: Flask) -> None:
+    ana, rosa = english(built, "admin"), english(built)
+    mine, theirs = form_values(ana.get(edit(RX))), form_values(rosa.get(edit(RX)))
+    rosa.post(edit(RX), **theirs | {"name": "Theirs"})
+    wrong = ana.post(edit(RX), **mine | {"name": "Mine", "interval": "soon"})
+    assert wrong.status_code == 422
+    again = form_values(wrong)
+    assert (again["name"], again["interval"], again["revision"]) == ("Mine", "soon", mine["revision"])
+    assert ana.post(edit(RX), **again | {"interval": "15m"}).status_code == 409
+    assert node_of(built, RX).name == "Theirs"
+
+
+def test_a_form_of_a_node_that_was_deleted_shows_what_was_typed_and_who_deleted_it(built: Flask) -> None:
+    ana, rosa = english(built, "admin"), english(built)
+    mine = form_values(ana.get(edit(SERIAL)))
+    rosa.get(BOARD)
+    rosa.post(f"/workflow-nodes/{SERIAL}/delete")
+    answer = ana.post(edit(SERIAL), **mine | {"name": "Números de serie"})
+    assert (answer.status_code, title_of(answer)) == (409, "serial was deleted meanwhile")
+    for words in ("Números de serie", "huawei.onu_description", "operator, "):
+        assert words in text_of(answer)
+    assert ana.get(edit(SERIAL)).status_code == 404
+    assert ana.post(edit(SERIAL), name="x").status_code == 404
+
+
+@pytest.mark.parametrize("opened", ["", "no json", "[]", "{}", '{"kind": []}', "9" * 30_000])
+def test_a_form_whose_beginning_is_garbled_saves_what_it_says(built: Flask, opened: str) -> None:
+    person = english(built)
+    values = form_values(person.get(edit(RX))) | {"opened": opened, "name": "Power"}
+    assert person.post(edit(RX), **values).status_code == 303
+    assert node_of(built, RX).name == "Power"
+
+
+def test_a_chained_node_is_given_a_clock_in_its_form(built: Flask) -> None:
+    person = english(built)
+    assert "edit?own=1" in person.get(edit(SERIAL)).text
+    values = form_values(person.get(edit(SERIAL) + "?own=1"))
+    assert person.post(edit(SERIAL) + "?own=1", **values).status_code == 422
+    assert person.post(edit(SERIAL) + "?own=1", **values | {"interval": "20m"}).status_code == 303
+    assert (node_of(built, SERIAL).master_id, node_of(built, SERIAL).interval_seconds) == (None, 1200)
+
+
+# ---------------------------------------------------------------------------------------------------------------- undo
+
+
+def undo_form(person: Visitor) -> dict[str, str]:
+    form = soup(person.get(BOARD)).select_one("form[action$='/undo']")
+    assert form is not None
+    field = form.select_one("[name=revision]")
+    assert field is not None
+    return {"revision": str(field["value"]), "text": " ".join(form.get_text(" ").split())}
+
+
+def test_the_board_offers_to_undo_the_last_change_and_then_to_do_it_again(built: Flask) -> None:
+    person = english(built)
+    person.get(BOARD)
+    person.post(f"/workflow-nodes/{SERIAL}/move", direction="up")
+    offer = undo_form(person)
+    assert offer["text"] == "Undo: node serial was moved"
+    note = soup(person.get(BOARD)).select_one(".wb-last .fx-note")
+    assert isinstance(note, Tag)
+    assert note.get_text().startswith("operator, ")
+    assert person.post(BOARD + "/undo", revision=offer["revision"]).status_code == 303
+    assert order(person) == [DISCOVERY, RX, DESCRIPTION, SERIAL]
+    assert undo_form(person)["text"] == "Redo: the change of serial was undone"
+    person.post(BOARD + "/undo", revision=undo_form(person)["revision"])
+    assert order(person) == [DISCOVERY, RX, SERIAL, DESCRIPTION]
+
+
+def test_undo_on_a_board_that_changed_meanwhile_changes_nothing_and_says_so(built: Flask) -> None:
+    person = english(built)
+    offer = undo_form(person)
+    person.post(f"/workflow-nodes/{SERIAL}/move", direction="up")
+    answer = press(person, BOARD + "/undo", revision=offer["revision"])
+    assert (answer.status_code, said(answer)[0]) == (200, "red")
+    assert "not its last change any more" in said(answer)[1]
+    assert order(person) == [DISCOVERY, RX, SERIAL, DESCRIPTION]
+    person.post(BOARD + "/undo", revision="nonsense")
+    assert "not its last change any more" in text_of(person.get(BOARD))
+
+
+def test_what_comes_back_by_undo_is_named(built: Flask) -> None:
+    person = english(built)
+    person.get(BOARD)
+    person.post(f"/workflow-nodes/{RX}/delete")
+    answer = press(person, BOARD + "/undo", revision=str(revision(built)))
+    names = "Potencia RX, description, serial"
+    assert said(answer) == ("green", f"{names} came back as new nodes: what ran of the deleted ones stays with them.")
+    assert len(order(person)) == 4
+
+
+def test_a_viewer_sees_the_last_change_and_no_button(built: Flask) -> None:
+    person = english(built, "viewer")
+    page = soup(person.get(BOARD))
+    assert page.select_one(".wb-last") is not None
+    assert page.select("form[action$='/undo'], .wb-grip, #panel") == []
+    for path in (BOARD + "/undo", f"/workflow-nodes/{RX}/place", f"/workflow-nodes/{RX}/reset"):
+        assert person.post(path).status_code == 403
+
+
+# -------------------------------------------------------------------------------------------------------------- places
+
+
+def test_a_card_is_placed_in_another_chain_and_the_answer_is_the_board(built: Flask) -> None:
+    person = english(built)
+    person.get(BOARD)
+    answer = press(person, f"/workflow-nodes/{SERIAL}/place", master=DISCOVERY, revision=revision(built))
+    assert (answer.status_code, 'id="board"' in answer.text, "<html" in answer.text) == (200, True, False)
+    assert "HX-Trigger" not in answer.headers
+    assert order(person) == [DISCOVERY, SERIAL, RX, DESCRIPTION]
+    person.post(f"/workflow-nodes/{SERIAL}/place", master=RX, before=DESCRIPTION, revision=revision(built))
+    assert order(person) == [DISCOVERY, RX, SERIAL, DESCRIPTION]
+
+
+def test_a_refused_place_gives_the_board_as_it_is_and_the_reason(built: Flask) -> None:
+    person = english(built)
+    person.get(BOARD)
+    now = revision(built)
+    cases: list[tuple[dict[str, Any], str]] = [
+        ({"master": "", "before": RX, "revision": now}, "needs a clock of its own"),
+        ({"master": DESCRIPTION, "revision": now}, "chains have one level"),
+        ({"master": "x", "revision": "y"}, "changed by somebody else"),
+        ({"master": 9**12, "before": 9**12, "revision": now}, "needs a clock of its own"),
+    ]
+    for values, words in cases:
+        answer = press(person, f"/workflow-nodes/{SERIAL}/place", **values)
+        assert answer.status_code == 200
+        assert words in said(answer)[1], values
+        assert f'id="node-{SERIAL}"' in answer.text
+    assert order(person) == [DISCOVERY, RX, DESCRIPTION, SERIAL]
+    assert revision(built) == now
+
+
+# ------------------------------------------------------------------------------------------------ form beside the board
+
+
+def test_the_form_of_a_card_comes_alone_for_the_panel(built: Flask) -> None:
+    person = english(built)
+    person.get(BOARD)
+    answer = person.fragment(edit(RX), "panel")
+    page = soup(answer)
+    assert (answer.status_code, page.select("html, .fx-crumbs")) == (200, [])
+    form = page.select_one("form.nw-form")
+    assert form is not None
+    assert (form["hx-post"], form["hx-target"], form["action"]) == (edit(RX), "#panel", edit(RX))
+    assert [str(one["action"]) for one in page.select(".wb-buttons form")] == [
+        f"/workflow-nodes/{RX}/run", f"/trials/nodes/{RX}",
+    ]  # fmt: skip
+
+
+def test_a_form_saved_in_the_panel_comes_back_as_stored_and_the_board_is_told(built: Flask) -> None:
+    person = english(built)
+    values = form_values(person.get(edit(RX)))
+    answer = press(person, edit(RX), "panel", **values | {"name": "Power"})
+    assert (answer.status_code, said(answer)) == (200, ("green", "Node Power was saved."))
+    assert "wake" in json.loads(answer.headers["HX-Trigger"])
+    assert form_values(answer, "form.nw-form")["revision"] == str(revision(built))
+    wrong = press(person, edit(RX), "panel", **form_values(answer, "form.nw-form") | {"interval": "soon"})
+    assert (wrong.status_code, "HX-Trigger" in wrong.headers) == (200, False)
+    assert "15m" in wrong.text
+
+
+def test_a_node_added_in_the_panel_goes_on_as_its_own_form(built: Flask) -> None:
+    person = english(built)
+    path = f"{BOARD}/nodes/new?master={RX}"
+    values = form_values(person.fragment(path, "panel"), "form.nw-form")
+    person.get(BOARD)
+    values |= {"name": "Temperatura", "oid": "huawei.onu_description", "csrf_token": person.token}
+    answer = press(person, path, "panel", **values)
+    form = soup(answer).select_one("form.nw-form")
+    assert form is not None
+    assert (form["action"], node_of(built, 5).master_id) == (edit(5), RX)
+    assert json.loads(answer.headers["HX-Trigger"])["chosen"] == {"node": 5}
+
+
+def test_two_panels_at_once_get_the_same_conflict_as_two_pages(built: Flask) -> None:
+    ana, rosa = english(built, "admin"), english(built)
+    mine, theirs = form_values(ana.get(edit(RX))), form_values(rosa.get(edit(RX)))
+    press(rosa, edit(RX), "panel", **theirs | {"name": "Theirs"})
+    answer = press(ana, edit(RX), "panel", **mine | {"name": "Mine"})
+    assert answer.status_code == 200
+    assert soup(answer).select_one(".wb-conflict") is not None
+    assert node_of(built, RX).name == "Theirs"
+
+
+def test_what_if_tells_the_share_and_the_quotas_of_the_hour(built: Flask) -> None:
+    person = english(built)
+    values = form_values(person.get(edit(RX)))
+    path = f"/capacity/olts/1/what-if?node={RX}"
+    text = text_of(person.post(path, **values | {"interval": "5m"}))
+    assert "quota of GET rx: 4 → 12 an hour" in text
+    assert "quota" not in text_of(person.post(path, **values))
+
+
+# --------------------------------------------------------------------------------------------------------------- cards
+
+
+def test_a_card_says_how_long_its_node_takes_and_how_much_changes(built: Flask) -> None:
+    at = datetime.now(UTC)
+    with written(built) as session:
+        session.add(NodePace(node_id=RX, durations=[900], p50_ms=900, p95_ms=2000, updated_at=at))
+        day = at.replace(hour=0, minute=0, second=0, microsecond=0)
+        for node, read, changed in ((RX, 1000, 30), (DESCRIPTION, 200, 0)):
+            session.add(NodeDay(node_id=node, olt_id=1, day=day, runs=4, duration_ms=1360, values_read=read,
+                                values_changed=changed))  # fmt: skip
+    page = soup(english(built).get(BOARD))
+    texts = {node: " ".join(page.select_one(f"#node-{node}").get_text(" ").replace("\u202f", " ").split())  # type: ignore[union-attr]
+             for node in (RX, DESCRIPTION, SERIAL)}  # fmt: skip
+    assert "usually 900 ms · 3.0 % changed" in texts[RX]
+    assert "usually 340 ms · 0.0 % changed" in texts[DESCRIPTION]
+    assert "usually" not in texts[SERIAL]
+
+
+@pytest.fixture
+def templated(built: Flask) -> Flask:
+    """The same, all nodes from the template Huawei, which has them so."""
+    with written(built) as session:
+        workflow = session.query(Workflow).one()
+        workflow.template = WorkflowTemplate(name="Huawei")
+        session.flush()
+        write_template(session, workflow.template, tree_of(workflow.nodes))
+        for node in workflow.nodes:
+            node.template_node_id = session.query(TemplateNode.id).filter_by(key=node.key).scalar()
+    return built
+
+
+def test_a_node_that_differs_from_its_template_is_marked_and_reset_after_a_look(templated: Flask) -> None:
+    person = english(templated)
+    assert "Differs from template" not in text_of(person.get(BOARD))
+    person.post(edit(RX), **form_values(person.get(edit(RX))) | {"interval": "30m", "name": "Otra"})
+    marked = soup(person.get(BOARD)).select(".wb-differs")
+    assert len(marked) == 1
+    assert "Name, Every" in marked[0].get_text(" ")
+    page = person.get(f"/workflow-nodes/{RX}/reset")
+    rows = [" | ".join(" ".join(td.get_text().split()) for td in row.select("td")) for row in soup(page).select("tr")]
+    assert rows[1:] == ["Name | Otra | Potencia RX", "Every | 30 min | 15 min"]
+    assert person.post(f"/workflow-nodes/{RX}/reset", **form_values(page)).status_code == 303
+    assert (node_of(templated, RX).interval_seconds, node_of(templated, RX).overridden) == (900, False)
+    assert soup(person.get(BOARD)).select(".wb-differs") == []
+    assert undo_form(person)["text"] == "Undo: node Potencia RX was reset to its template"
+
+
+def test_a_reset_that_was_overtaken_changes_nothing(templated: Flask) -> None:
+    person = english(templated)
+    person.post(edit(RX), **form_values(person.get(edit(RX))) | {"name": "Otra"})
+    asked = form_values(person.get(f"/workflow-nodes/{RX}/reset"))
+    person.post(f"/workflow-nodes/{SERIAL}/move", direction="up")
+    answer = person.post(f"/workflow-nodes/{RX}/reset", **asked)
+    assert path_of(answer.headers["Location"]).startswith(BOARD)
+    assert "changed by somebody else" in text_of(person.get(BOARD)).lower()
+    assert node_of(templated, RX).name == "Otra"
+
+
+def test_a_node_without_a_template_has_nothing_to_go_back_to(built: Flask) -> None:
+    assert english(built).get(f"/workflow-nodes/{RX}/reset").status_code == 404
+
+
+def test_the_board_of_a_template_costs_the_same_however_many_nodes_differ(templated: Flask) -> None:
+    person = english(templated)
+    few = statements(templated, person, BOARD)
+    with templated.app_context():
+        olt = db.session.get(Olt, 1)
+        assert olt is not None
+        for n in range(8):
+            master = builders.make_node(olt, f"m{n}", name=f"M {n}")
+            builders.make_chained(master, f"c{n}")
+        for node_id in (DISCOVERY, RX, DESCRIPTION, SERIAL):
+            workflows.update_node(node_id, {"time_limit": 33}, "ana", datetime.now(UTC))
+    assert statements(templated, person, BOARD) <= few + 1 <= 13
+    for path in (edit(RX), edit(SERIAL), f"/workflow-nodes/{RX}/reset", f"/workflow-nodes/{RX}/delete"):
+        assert statements(templated, person, path) <= 12, path

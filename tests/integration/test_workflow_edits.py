@@ -1,0 +1,587 @@
+"""Changes of a workflow by several hands: revisions, two forms at once, undo, places of nodes, back to the template."""
+
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from datetime import datetime, timedelta
+from threading import Barrier
+from typing import Any
+
+import pytest
+from flask import Flask
+from sqlalchemy import delete, select
+from sqlalchemy.orm import Session
+
+from portal.domain.statuses import ExecutionStatus
+from portal.models import (
+    AuditLog,
+    Execution,
+    NodeDay,
+    Oid,
+    Olt,
+    Workflow,
+    WorkflowNode,
+    WorkflowRevision,
+    WorkflowTemplate,
+)
+from portal.services import retention
+from portal.services.errors import Conflict, Invalid, NotFound
+from portal.services.network import editing, placing, resetting, revisions, undoing, workflows
+from portal.services.network.editing import EditConflict, Opened
+from portal.services.network.node_trees import write_template
+from portal.services.network.placing import Place
+from portal.services.network.trees import columns_of, tree_of
+from tests.support.builders import ACTOR, make_chained, make_node, make_olt, make_zte
+
+OTHER = "ana"
+
+
+def revision(node: WorkflowNode) -> int:
+    return node.workflow.revision
+
+
+def opened(node: WorkflowNode) -> Opened:
+    """As a form keeps it."""
+    return Opened(revision(node), columns_of(node))
+
+
+def form(node: WorkflowNode, **typed: Any) -> dict[str, Any]:
+    """What the form of a node sends."""
+    fields = {name: value for name, value in columns_of(node).items() if name != "interval_seconds"}
+    clock = {"interval": node.interval_seconds, "cron": node.cron or ""}
+    if not node.is_master:
+        fields.pop("cron")
+        clock = {}
+    return fields | clock | typed
+
+
+def shape(workflow: Workflow) -> list[tuple[str, list[str]]]:
+    """Masters by their place, each with the keys of its chain in order."""
+    return [(master.key, [chained.key for chained in master.chain]) for master in tree_of(workflow.nodes)]
+
+
+def by_key(workflow: Workflow) -> dict[str, WorkflowNode]:
+    return {node.key: node for node in workflow.nodes}
+
+
+def last(session: Session) -> WorkflowRevision:
+    return session.scalars(select(WorkflowRevision).order_by(WorkflowRevision.number.desc())).first()  # type: ignore[return-value]
+
+
+def wait_for(session: Session, node: WorkflowNode, now: datetime) -> int:
+    waiting = Execution(node_id=node.id, node_name=node.name, olt_id=node.workflow.olt_id, device_key="d",
+                        priority=40, scheduled_for=now)  # fmt: skip
+    session.add(waiting)
+    session.commit()
+    return waiting.id
+
+
+def waits(session: Session, execution: int) -> bool:
+    found = session.get(Execution, execution)
+    assert found is not None
+    return found.status is ExecutionStatus.PENDING
+
+
+# ----------------------------------------------------------------------------------------------------------- revisions
+
+
+def test_each_change_is_a_revision_that_keeps_what_was_before(session: Session, now: datetime) -> None:
+    olt = make_olt()
+    node = make_node(olt)
+    workflows.update_node(node.id, {"name": "ONUs"}, OTHER, now)
+    kept = last(session)
+    assert (kept.number, kept.action, kept.subject, kept.actor, kept.made_at) == (2, "node.update", "ONUs", OTHER, now)
+    assert revisions.to_tree(kept.before)[0].columns["name"] == "discovery"
+    chained = make_chained(node)
+    workflows.set_node_enabled(chained.id, False, ACTOR, now)
+    workflows.set_workflow_enabled(olt.id, False, ACTOR, now)
+    workflows.delete_node(chained.id, ACTOR, now)
+    actions = session.scalars(select(WorkflowRevision.action).order_by(WorkflowRevision.number)).all()
+    audited = session.scalars(
+        select(AuditLog.action).where(AuditLog.subject_type.in_(("node", "olt"))).order_by(AuditLog.id)
+    ).all()
+    assert actions == ["node.create", "node.update", "node.create", "node.disable", "workflow.disable", "node.delete"]
+    assert [one for one in audited if one != "olt.create"] == actions
+    assert olt.workflow is not None
+    assert olt.workflow.revision == 6
+
+
+def test_what_changes_nothing_is_no_revision(session: Session, now: datetime) -> None:
+    node = make_node(make_olt())
+    workflows.update_node(node.id, form(node), ACTOR, now)
+    workflows.set_node_enabled(node.id, True, ACTOR, now)
+    workflows.set_workflow_enabled(node.workflow.olt_id, True, ACTOR, now)
+    placing.move_node(node.id, "up", ACTOR, now)
+    placing.place_node(node.id, Place(None), 1, ACTOR, now)
+    with pytest.raises(Invalid):
+        workflows.update_node(node.id, {"oid": "nothing"}, ACTOR, now)
+    assert (revision(node), len(session.scalars(select(WorkflowRevision)).all())) == (1, 1)
+
+
+# ---------------------------------------------------------------------------------------------------- two forms at once
+
+
+def test_two_forms_that_change_different_fields_both_win(session: Session, now: datetime) -> None:
+    node = make_node(make_olt())
+    mine, others = opened(node), opened(node)
+    typed, theirs = form(node, name="ONUs"), form(node, interval="30m", max_retries=1)
+    assert editing.save_node(node.id, others, theirs, OTHER, now).came_in == {}
+    merge = editing.save_node(node.id, mine, typed, ACTOR, now)
+    assert (node.name, node.interval_seconds, node.max_retries) == ("ONUs", 1800, 1)
+    assert merge.came_in == {"interval_seconds": [900, 1800], "max_retries": [2, 1]}
+
+
+def test_the_second_form_that_changes_the_same_field_writes_nothing_and_is_told(
+    session: Session, now: datetime
+) -> None:
+    node = make_node(make_olt())
+    mine, typed = opened(node), form(node, name="Mine", interval="20m", priority=80)
+    editing.save_node(node.id, opened(node), form(node, name="Theirs", max_retries=1), OTHER, now)
+    with pytest.raises(EditConflict) as caught:
+        editing.save_node(node.id, mine, typed, ACTOR, now + timedelta(seconds=9))
+    told = caught.value
+    assert told.merge.conflicts == {"name": ["Theirs", "Mine"]}
+    assert told.merge.came_in == {"max_retries": [2, 1]}
+    assert (told.actor, told.made_at, told.now_stored.revision) == (OTHER, now, 2)
+    assert (node.name, node.interval_seconds, node.priority, revision(node)) == ("Theirs", 900, 90, 2)
+    again = typed | {"max_retries": told.merge.values["max_retries"]}
+    editing.save_node(node.id, told.now_stored, again, ACTOR, now)
+    assert (node.name, node.interval_seconds, node.priority, node.max_retries) == ("Mine", 1200, 80, 1)
+
+
+def test_the_same_change_twice_is_no_conflict(session: Session, now: datetime) -> None:
+    node = make_node(make_olt())
+    mine = opened(node)
+    workflows.update_node(node.id, {"name": "ONUs"}, OTHER, now)
+    editing.save_node(node.id, mine, form(node, name="ONUs"), ACTOR, now)
+    assert (node.name, revision(node)) == ("ONUs", 2)
+
+
+def test_a_change_of_another_node_is_no_conflict(session: Session, now: datetime) -> None:
+    olt = make_olt()
+    node, other = make_node(olt), make_node(olt, "other")
+    mine = opened(node)
+    workflows.update_node(other.id, {"name": "Otro"}, OTHER, now)
+    assert editing.save_node(node.id, mine, form(node, name="ONUs"), ACTOR, now).came_in == {}
+    assert node.name == "ONUs"
+
+
+def test_interval_and_cron_line_are_one_choice(session: Session, now: datetime) -> None:
+    node = make_node(make_olt())
+    mine, typed = opened(node), form(node, interval="20m")
+    workflows.update_node(node.id, {"interval": "", "cron": "0 6 * * *"}, OTHER, now)
+    with pytest.raises(EditConflict) as caught:
+        editing.save_node(node.id, mine, typed, ACTOR, now)
+    assert caught.value.merge.conflicts.keys() == {"interval_seconds", "cron"}
+    assert (node.interval_seconds, node.cron) == (None, "0 6 * * *")
+    editing.save_node(node.id, caught.value.now_stored, typed | {"cron": ""}, ACTOR, now)
+    assert (node.interval_seconds, node.cron) == (1200, None)
+
+
+def test_a_form_survives_that_its_node_was_chained_meanwhile(session: Session, now: datetime) -> None:
+    olt = make_olt()
+    master, node = make_node(olt), make_node(olt, "node")
+    mine, typed = opened(node), form(node, name="Otro")
+    placing.place_node(node.id, Place(master.id), revision(node), OTHER, now)
+    editing.save_node(node.id, mine, typed, ACTOR, now)
+    assert (node.name, node.master_id, node.interval_seconds, node.next_run_at) == ("Otro", master.id, None, None)
+
+
+def test_a_chained_node_is_given_a_clock_in_its_form(session: Session, now: datetime) -> None:
+    node = make_chained(make_node(make_olt()))
+    typed = form(node) | {"master_id": None, "interval": "10m", "cron": ""}
+    editing.save_node(node.id, opened(node), typed, ACTOR, now)
+    assert (node.master_id, node.next_run_at) == (None, now + timedelta(seconds=60))
+
+
+def test_a_node_that_was_deleted_meanwhile_is_not_found(session: Session, now: datetime) -> None:
+    node = make_node(make_olt())
+    mine, typed, ident = opened(node), form(node), node.id
+    workflows.delete_node(ident, OTHER, now)
+    with pytest.raises(NotFound):
+        editing.save_node(ident, mine, typed, ACTOR, now)
+
+
+def test_what_a_form_brings_back_is_read_only_when_it_is_whole(session: Session) -> None:
+    columns = columns_of(make_node(make_olt()))
+    plain = columns | {"kind": columns["kind"].value}
+    assert editing.read_columns(plain) == columns
+    broken: Any
+    for broken in (None, [], "x", {}, plain | {"kind": "x"}, plain | {"kind": []}, {"kind": "get"}):
+        assert editing.read_columns(broken) is None
+
+
+def at_once(app: Flask, works: Sequence[Callable[..., Any]]) -> list[str]:
+    """What became of works that begin in the same moment, each in a thread: "done" or the name of its refusal."""
+    together = Barrier(len(works))
+
+    def run(work: Callable[[], Any]) -> str:
+        with app.app_context():
+            together.wait(30)
+            try:
+                work()
+            except Exception as error:
+                return type(error).__name__
+            return "done"
+
+    with ThreadPoolExecutor(len(works)) as pool:
+        return sorted(pool.map(run, works))
+
+
+def test_of_forms_saved_in_the_same_moment_one_wins_and_the_others_are_told(
+    app: Flask, session: Session, now: datetime
+) -> None:
+    node = make_node(make_olt())
+    mine, ident = opened(node), node.id
+    typed = [form(node, name=name) for name in "ABC"]
+    session.commit()
+    works = [lambda one=one: editing.save_node(ident, mine, one, one["name"], now) for one in typed]
+    assert at_once(app, works) == ["EditConflict", "EditConflict", "done"]
+    session.expire_all()
+    assert (last(session).actor, revision(node)) == (node.name, 2)
+
+
+def test_of_undos_pressed_in_the_same_moment_one_is_done(app: Flask, session: Session, now: datetime) -> None:
+    node = make_node(make_olt())
+    workflows.update_node(node.id, {"name": "A"}, OTHER, now)
+    olt_id = node.workflow.olt_id
+    session.commit()
+    assert at_once(app, [lambda: undoing.undo(olt_id, 2, ACTOR, now)] * 3) == ["Conflict", "Conflict", "done"]
+    session.expire_all()
+    assert (node.name, revision(node)) == ("discovery", 3)
+
+
+# ---------------------------------------------------------------------------------------------------------------- undo
+
+
+def built() -> tuple[Olt, dict[str, WorkflowNode]]:
+    """discovery, rx (description and serial chained to it), hourly by a cron line."""
+    olt = make_olt()
+    make_node(olt)
+    rx = make_node(olt, "rx", kind="get", oid="huawei.onu_rx_power", priority=90)
+    make_chained(rx)
+    make_chained(rx, "serial")
+    make_node(olt, "hourly", cron="0 * * * *")
+    assert olt.workflow is not None
+    return olt, by_key(olt.workflow)
+
+
+Change = Callable[[dict[str, WorkflowNode], datetime], None]
+CHANGES: dict[str, Change] = {
+    "add": lambda nodes, _now: None if make_chained(nodes["rx"], "new") else None,
+    "change": lambda nodes, now: workflows.update_node(
+        nodes["rx"].id, {"name": "Potencia", "interval": "1h", "priority": 7}, OTHER, now),
+    "a clock": lambda nodes, now: workflows.update_node(
+        nodes["hourly"].id, {"interval": "10m", "cron": ""}, OTHER, now),
+    "a key": lambda nodes, now: workflows.update_node(nodes["rx"].id, {"key": "power"}, OTHER, now),
+    "move": lambda nodes, now: placing.move_node(nodes["serial"].id, "up", OTHER, now),
+    "to another chain": lambda nodes, now: placing.place_node(
+        nodes["serial"].id, Place(nodes["discovery"].id), revision(nodes["rx"]), OTHER, now),
+    "into a chain": lambda nodes, now: placing.place_node(
+        nodes["hourly"].id, Place(nodes["rx"].id, before=nodes["serial"].id), revision(nodes["rx"]), OTHER, now),
+    "disable": lambda nodes, now: workflows.set_node_enabled(nodes["rx"].id, False, OTHER, now),
+    "disable the workflow": lambda nodes, now: workflows.set_workflow_enabled(
+        nodes["rx"].workflow.olt_id, False, OTHER, now),
+    "delete one of a chain": lambda nodes, now: workflows.delete_node(nodes["description"].id, OTHER, now),
+    "delete with its chain": lambda nodes, now: workflows.delete_node(nodes["rx"].id, OTHER, now),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", CHANGES)
+def test_undo_restores_what_was_before_and_undo_of_undo_does_it_again(
+    session: Session, now: datetime, name: str
+) -> None:
+    olt, nodes = built()
+    workflow = olt.workflow
+    assert workflow is not None
+
+    def state() -> tuple[Any, ...]:
+        clocks = {node.key: node.next_run_at is not None for node in workflow.nodes}
+        return revisions.to_rows(tree_of(workflow.nodes)), clocks, workflow.enabled
+
+    before = state()
+    CHANGES[name](nodes, now)
+    changed = state()
+    assert changed != before
+    undoing.undo(olt.id, workflow.revision, ACTOR, now + timedelta(minutes=1))
+    assert state() == before
+    undoing.undo(olt.id, workflow.revision, ACTOR, now + timedelta(minutes=2))
+    assert state() == changed
+    undoing.undo(olt.id, workflow.revision, ACTOR, now + timedelta(minutes=3))
+    assert (state(), workflow.revision) == (before, 9)
+
+
+def test_a_deleted_master_comes_back_with_its_chain_as_a_new_node_that_runs_in_a_minute(
+    session: Session, now: datetime
+) -> None:
+    olt, nodes = built()
+    waiting, old = wait_for(session, nodes["rx"], now), nodes["rx"].id
+    workflows.delete_node(old, OTHER, now)
+    later = now + timedelta(minutes=5)
+    undoing.undo(olt.id, 6, ACTOR, later)
+    assert olt.workflow is not None
+    back = by_key(olt.workflow)["rx"]
+    assert (back.id != old, back.next_run_at) == (True, later + timedelta(seconds=60))
+    assert [node.key for node in back.chained] == ["description", "serial"]
+    assert not waits(session, waiting)
+
+
+def test_undo_of_an_added_node_aborts_what_waits_of_it(session: Session, now: datetime) -> None:
+    olt = make_olt()
+    make_node(olt)
+    added = make_node(olt, "added")
+    waiting = wait_for(session, added, now)
+    undoing.undo(olt.id, 2, ACTOR, now)
+    assert (waits(session, waiting), [node.key for node in olt.workflow.nodes]) == (False, ["discovery"])  # type: ignore[union-attr]
+
+
+def test_a_changed_interval_comes_back_by_the_rules_of_time(session: Session, now: datetime) -> None:
+    node = make_node(make_olt(), interval="10m")  # next at 10:01
+    workflows.update_node(node.id, {"interval": "1h"}, ACTOR, now + timedelta(minutes=2))
+    node.next_run_at = now + timedelta(minutes=62)
+    session.commit()
+    undoing.undo(node.workflow.olt_id, 2, ACTOR, now + timedelta(minutes=5))
+    assert node.next_run_at == now + timedelta(minutes=15)
+
+
+def test_what_did_not_change_keeps_its_clock_and_its_history(session: Session, now: datetime) -> None:
+    olt, nodes = built()
+    session.add(NodeDay(node_id=nodes["rx"].id, olt_id=olt.id, day=now, runs=3))
+    session.commit()
+    was = {key: (node.id, node.next_run_at) for key, node in nodes.items()}
+    workflows.update_node(nodes["rx"].id, {"key": "power"}, OTHER, now)
+    undoing.undo(olt.id, 6, ACTOR, now + timedelta(hours=1))
+    assert olt.workflow is not None
+    assert {key: (node.id, node.next_run_at) for key, node in by_key(olt.workflow).items()} == was
+    assert session.scalars(select(NodeDay.runs)).all() == [3]
+
+
+def test_undo_is_refused_when_somebody_changed_something_meanwhile(session: Session, now: datetime) -> None:
+    olt, nodes = built()
+    workflows.update_node(nodes["rx"].id, {"name": "A"}, OTHER, now)
+    with pytest.raises(Conflict, match="not its last change any more"):
+        undoing.undo(olt.id, 5, ACTOR, now)
+    assert nodes["rx"].name == "A"
+
+
+def test_there_is_nothing_to_undo_on_a_new_olt_nor_after_the_revision_was_cleaned_up(
+    session: Session, now: datetime
+) -> None:
+    olt = make_olt()
+    with pytest.raises(Conflict, match="nothing to undo"):
+        undoing.undo(olt.id, 0, ACTOR, now)
+    make_node(olt)
+    session.query(WorkflowRevision).delete()
+    session.commit()
+    with pytest.raises(Conflict, match="nothing to undo"):
+        undoing.undo(olt.id, 1, ACTOR, now)
+
+
+def test_what_a_template_did_is_not_undone_here(session: Session, now: datetime) -> None:
+    node = make_node(make_olt())
+    begun = revisions.begin(session, node.workflow)
+    revisions.finish(session, begun, "template.apply", "", OTHER, now)
+    session.commit()
+    with pytest.raises(Conflict, match="taken back there"):
+        undoing.undo(node.workflow.olt_id, 2, ACTOR, now)
+
+
+def test_undo_is_refused_where_the_catalogue_does_not_allow_it_any_more(session: Session, now: datetime) -> None:
+    olt = make_olt()
+    node = make_node(olt)
+    workflows.update_node(node.id, {"oid": "huawei.onu_description"}, ACTOR, now)
+    session.execute(delete(Oid).where(Oid.name == "onu_state"))
+    session.commit()
+    with pytest.raises(Conflict, match=r"cannot be undone any more: discovery"):
+        undoing.undo(olt.id, 2, ACTOR, now)
+    assert node.oid == "huawei.onu_description"
+
+
+# -------------------------------------------------------------------------------------------------------------- places
+
+
+def place(node: WorkflowNode, where: Place, now: datetime) -> None:
+    placing.place_node(node.id, where, revision(node), ACTOR, now)
+
+
+def test_a_chained_node_is_put_before_and_after_others_of_its_chain(session: Session, now: datetime) -> None:
+    master = make_node(make_olt())
+    for key in ("a", "b", "c"):
+        make_chained(master, key)
+    nodes = by_key(master.workflow)
+    place(nodes["c"], Place(master.id, before=nodes["a"].id), now)
+    assert shape(master.workflow) == [("discovery", ["c", "a", "b"])]
+    place(nodes["c"], Place(master.id, after=nodes["a"].id), now)
+    assert shape(master.workflow) == [("discovery", ["a", "c", "b"])]
+    place(nodes["a"], Place(master.id), now)
+    assert shape(master.workflow) == [("discovery", ["c", "b", "a"])]
+
+
+def test_a_chained_node_goes_to_another_master_at_its_place(session: Session, now: datetime) -> None:
+    olt, nodes = built()
+    place(nodes["serial"], Place(nodes["discovery"].id), now)
+    place(nodes["description"], Place(nodes["discovery"].id, before=nodes["serial"].id), now)
+    assert shape(nodes["rx"].workflow)[:2] == [("discovery", ["description", "serial"]), ("rx", [])]
+    audited = session.scalars(select(AuditLog).where(AuditLog.action == "node.move").order_by(AuditLog.id)).all()
+    assert audited[0].changes["master"] == ["rx", "discovery"]
+
+
+def test_a_master_that_goes_into_a_chain_loses_its_clock_and_what_waits(session: Session, now: datetime) -> None:
+    _olt, nodes = built()
+    waiting = wait_for(session, nodes["hourly"], now)
+    place(nodes["hourly"], Place(nodes["rx"].id, after=nodes["description"].id), now)
+    hourly = nodes["hourly"]
+    assert (hourly.master, hourly.cron, hourly.interval_seconds, hourly.next_run_at, hourly.anchor_at) == (
+        nodes["rx"], None, None, None, None,
+    )  # fmt: skip
+    assert shape(hourly.workflow)[1] == ("rx", ["description", "hourly", "serial"])
+    assert not waits(session, waiting)
+
+
+def test_a_chained_node_that_changes_its_master_keeps_what_waits_of_it(session: Session, now: datetime) -> None:
+    _olt, nodes = built()
+    waiting = wait_for(session, nodes["serial"], now)
+    place(nodes["serial"], Place(nodes["discovery"].id), now)
+    assert waits(session, waiting)
+
+
+def test_masters_change_places_among_those_of_their_priority(session: Session, now: datetime) -> None:
+    _olt, nodes = built()  # discovery and rx have 90, hourly too
+    place(nodes["hourly"], Place(None, before=nodes["discovery"].id), now)
+    assert [key for key, _chain in shape(nodes["rx"].workflow)] == ["hourly", "discovery", "rx"]
+
+
+def refused(node: WorkflowNode, where: Place, now: datetime) -> str:
+    was = shape(node.workflow), revision(node)
+    with pytest.raises((Invalid, Conflict)) as caught:
+        place(node, where, now)
+    assert (shape(node.workflow), revision(node)) == was
+    return str(caught.value)
+
+
+def test_what_has_no_place_there_is_refused_with_the_reason(session: Session, now: datetime) -> None:
+    olt, nodes = built()
+    low = make_node(olt, "low", priority=3)
+    stranger = make_node(make_olt("OLT-TACNA"))
+    rx, serial, discovery = nodes["rx"], nodes["serial"], nodes["discovery"]
+    assert "needs a clock" in refused(serial, Place(None), now)
+    assert "chain of its own" in refused(rx, Place(discovery.id), now)
+    assert "chains have one level" in refused(discovery, Place(serial.id), now)
+    assert "its own master" in refused(discovery, Place(discovery.id), now)
+    assert "no node of this workflow" in refused(serial, Place(stranger.id), now)
+    assert "change its priority" in refused(low, Place(None, before=discovery.id), now)
+    assert "not there any more" in refused(serial, Place(rx.id, before=stranger.id), now)
+    assert "not there any more" in refused(serial, Place(discovery.id, after=nodes["description"].id), now)
+
+
+def test_an_oid_is_not_dropped_where_it_would_be_read_more_often_than_is_safe(session: Session, now: datetime) -> None:
+    olt = make_zte()
+    slow, fast = make_node(olt, "slow", interval="1h"), make_node(olt, "fast", interval="15m")
+    power = make_node(olt, "rx", kind="get", oid="zte.onu_rx_power", master_id=slow.id)
+    assert "every 15m with its master" in refused(power, Place(fast.id), now)
+    workflows.update_node(fast.id, {"override_reason": "laboratory"}, ACTOR, now)
+    place(power, Place(fast.id), now)
+    assert power.master is fast
+
+
+def test_a_place_on_a_board_that_is_not_the_last_one_is_refused(session: Session, now: datetime) -> None:
+    _olt, nodes = built()
+    seen = revision(nodes["rx"])
+    workflows.update_node(nodes["rx"].id, {"name": "A"}, OTHER, now)
+    with pytest.raises(Conflict, match="changed by somebody else"):
+        placing.place_node(nodes["serial"].id, Place(nodes["discovery"].id), seen, ACTOR, now)
+
+
+# ----------------------------------------------------------------------------------------------------------- templates
+
+
+@pytest.fixture
+def from_template(session: Session, now: datetime) -> dict[str, WorkflowNode]:
+    """The nodes of `built`, all from a template that has them so."""
+    _olt, nodes = built()
+    workflow = nodes["rx"].workflow
+    workflow.template = WorkflowTemplate(name="Huawei")
+    session.add(workflow.template)
+    session.flush()
+    write_template(session, workflow.template, tree_of(workflow.nodes))
+    for template_node in workflow.template.nodes:
+        nodes[template_node.key].template_node_id = template_node.id
+    session.commit()
+    return nodes
+
+
+def reset(node: WorkflowNode, now: datetime) -> None:
+    resetting.reset_node(node.id, revision(node), ACTOR, now)
+
+
+def test_a_changed_node_is_made_as_its_template_has_it(
+    from_template: dict[str, WorkflowNode], session: Session, now: datetime
+) -> None:
+    rx = from_template["rx"]
+    workflows.update_node(rx.id, {"interval": "1h", "name": "Otra"}, OTHER, now)
+    node = next(one for one in rx.workflow.template.nodes if one.key == "rx")  # type: ignore[union-attr]
+    assert rx.overridden
+    assert resetting.differences(rx, node) == {"name": ["Otra", "rx"], "interval_seconds": [3600, 900]}
+    rx.next_run_at = now + timedelta(hours=1)
+    session.commit()
+    reset(rx, now)
+    assert (rx.name, rx.interval_seconds, rx.overridden) == ("rx", 900, False)
+    assert rx.next_run_at == now + timedelta(minutes=15)  # the sooner of the old one and a full new interval
+    assert (last(session).action, resetting.differences(rx, node)) == ("node.reset", {})
+    undoing.undo(rx.workflow.olt_id, revision(rx), ACTOR, now)
+    assert (rx.name, rx.interval_seconds, rx.overridden) == ("Otra", 3600, True)
+
+
+def test_a_node_that_was_moved_goes_back_to_its_chain_and_place(
+    from_template: dict[str, WorkflowNode], now: datetime
+) -> None:
+    nodes = from_template
+    was = shape(nodes["rx"].workflow)
+    place(nodes["description"], Place(nodes["discovery"].id), now)
+    assert nodes["description"].overridden
+    reset(nodes["description"], now)
+    assert (shape(nodes["rx"].workflow), nodes["description"].overridden) == (was, False)
+    place(nodes["serial"], Place(nodes["rx"].id, before=nodes["description"].id), now)
+    assert nodes["serial"].overridden
+    reset(nodes["serial"], now)
+    assert (shape(nodes["rx"].workflow), nodes["serial"].overridden) == (was, False)
+    place(nodes["hourly"], Place(nodes["rx"].id), now)
+    reset(nodes["hourly"], now)
+    assert shape(nodes["rx"].workflow) == was
+    assert nodes["hourly"].cron == "0 * * * *"
+    assert nodes["hourly"].next_run_at is not None
+
+
+def test_reset_is_refused_without_a_template_or_without_its_master(
+    from_template: dict[str, WorkflowNode], session: Session, now: datetime
+) -> None:
+    nodes = from_template
+    own = make_chained(nodes["rx"], "own")
+    with pytest.raises(Conflict, match="does not come from a template"):
+        reset(own, now)
+    place(nodes["serial"], Place(nodes["discovery"].id), now)
+    workflows.delete_node(nodes["rx"].id, OTHER, now)
+    with pytest.raises(Conflict, match="no master of this workflow"):
+        reset(nodes["serial"], now)
+    with pytest.raises(Conflict, match="changed by somebody else"):
+        resetting.reset_node(nodes["serial"].id, 1, ACTOR, now)
+
+
+# ----------------------------------------------------------------------------------------------------------- retention
+
+
+def test_old_revisions_go_except_the_newest_twenty_of_each_workflow(session: Session, now: datetime) -> None:
+    busy, quiet = make_node(make_olt()), make_node(make_olt("OLT-TACNA"))
+    for number in range(24):
+        workflows.update_node(busy.id, {"name": f"N{number}"}, ACTOR, now)
+    workflows.update_node(busy.id, {"name": "new"}, ACTOR, now + timedelta(days=31))
+
+    def kept(node: WorkflowNode) -> list[int]:
+        query = select(WorkflowRevision.number).where(WorkflowRevision.workflow_id == node.workflow_id)
+        return list(session.scalars(query.order_by(WorkflowRevision.number)))
+
+    retention.clean_up(now + timedelta(days=29), 14, 30)
+    assert len(kept(busy)) == 26
+    retention.clean_up(now + timedelta(days=31), 14, 30)
+    assert (kept(busy), kept(quiet)) == (list(range(7, 27)), [1])
+    undoing.undo(busy.workflow.olt_id, 26, ACTOR, now)
+    assert busy.name == "N23"
