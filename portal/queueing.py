@@ -6,6 +6,7 @@ SQL is the truth, Redis carries hints; losing all of it loses seconds. docs/seri
 import hashlib
 import json
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, cast
 
@@ -304,6 +305,32 @@ def lease_tokens(olt_ids: list[int]) -> dict[int, int]:
             pipe.hget(f"{LEASE_PREFIX}{olt_id}", "token")
         tokens = pipe.execute()
     return {olt_id: int(token) for olt_id, token in zip(olt_ids, tokens, strict=True) if token is not None}
+
+
+@dataclass(frozen=True)
+class Lease:
+    """Who holds an OLT now. `owner`: a worker's name, trial-ID, probe-ID or cli-…; `job`: of a poller only.
+
+    `seconds`: until it runs out, unless its holder renews it. `asked`: it was asked to stop already.
+    """
+
+    owner: str
+    token: int
+    job: str
+    seconds: float
+    asked: bool
+
+
+def lease_of(olt_id: int) -> Lease | None:
+    """The lease on an OLT, None when nobody holds it. RedisError when Redis is away."""
+    with connection().pipeline(transaction=False) as pipe:
+        pipe.hmget(f"{LEASE_PREFIX}{olt_id}", "owner", "token", "job", "abort")
+        pipe.pttl(f"{LEASE_PREFIX}{olt_id}")
+        (owner, token, job, asked), left = pipe.execute()
+    if owner is None or token is None:
+        return None
+    words = [part.decode(errors="replace") if isinstance(part, bytes) else str(part or "") for part in (owner, job)]
+    return Lease(words[0], int(token), words[1], max(0.0, left / 1000), asked is not None)
 
 
 def mark_ready(olts: list[tuple[int, str]], lease_seconds: float = LONGEST_LEASE) -> int:

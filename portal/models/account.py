@@ -73,6 +73,9 @@ class AuditLog(Base):
     changes: Mapped[dict[str, Any]] = mapped_column(JSON, default=dict)
 
 
+FIRST_RUN_DISMISSED = "first_run_dismissed"  # key of the setting that puts the list of first steps away
+
+
 class Setting(Base):
     """A setting changed in the portal; wins over the environment's default where the code says so."""
 

@@ -1,21 +1,24 @@
-"""The start page in numbers: OLTs by state, which to look at, latest failures, the pool's last hour. Reads only."""
+"""The start page in numbers: what is wrong now, the pool's last hour, what ran in the last day. Reads only."""
 
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from typing import Any
 
-from sqlalchemy import func, select
+from flask import current_app
+from sqlalchemy import case, func, select
 
-from portal.domain.statuses import ErrorKind, ExecutionStatus
+from portal.domain import quota
+from portal.domain.statuses import ErrorKind, ExecutionStatus, OltState, Severity
 from portal.extensions import db
-from portal.models import Execution, Olt, Workflow, WorkflowNode
-from portal.queries import executions, olts, pollers
+from portal.models import Execution, Olt, PollerStats, QuotaTracker, QuotaViolation
+from portal.queries import executions, olts, quotas
 
-TILES = 24
+TROUBLED = 8  # OLTs that are named; of the others there is the list
 FAILURES = 8
-LATEST = 12
-ROOM_BELOW = 10  # with more OLTs than this the page is full without the latest executions
+LATEST = 10
 RECENT = timedelta(days=1)
 HOUR = timedelta(hours=1)
+KEPT = timedelta(minutes=1)  # how long the sums of the last day are shown before they are made anew
 
 
 @dataclass(frozen=True)
@@ -32,43 +35,113 @@ class Failure:
 
 
 @dataclass(frozen=True)
-class Overview:
-    """All that the start page shows. `last_success`: OLT id → when any of its nodes last succeeded."""
+class Troubled:
+    """An enabled OLT that does not answer or is paused."""
 
-    counts: dict[str, int]
-    rows: tuple[olts.OltRow, ...]
-    last_success: dict[int, datetime]
-    failures: list[Failure]
-    pool: list[pollers.StatsPoint]
-    latest: tuple[executions.Row, ...]
+    id: int
+    name: str
+    state: OltState
+    since: datetime | None
+    reason: str
+    until: datetime | None
+    failures: int
+    probe_at: datetime | None
+
+
+@dataclass(frozen=True)
+class Promises:
+    """`at_risk` of `trackers` of this hour; violations of the last day that nobody has acknowledged, worst first."""
+
+    trackers: int
+    at_risk: int
+    violations: tuple[tuple[Severity, int], ...]
 
     @property
-    def hidden(self) -> int:
-        """OLTs that are not among the rows."""
-        return self.counts.get("", 0) - len(self.rows)
+    def open(self) -> int:
+        """Violations that nobody has acknowledged."""
+        return sum(count for _severity, count in self.violations)
+
+
+@dataclass(frozen=True)
+class PoolPoint:
+    """The pool at a moment; `late`: how many runs its pollers had begun late in all their lives."""
+
+    at: datetime
+    busy_percent: float
+    waiting: int
+    late: int
+
+
+@dataclass(frozen=True)
+class HourRuns:
+    """What became of the slots that were promised for one hour."""
+
+    hour: datetime
+    done: int = 0
+    failed: int = 0
+    skipped: int = 0
+
+    @property
+    def total(self) -> int:
+        """All of them."""
+        return self.done + self.failed + self.skipped
+
+
+@dataclass(frozen=True)
+class Overview:
+    """All that the start page shows."""
+
+    counts: dict[str, int]
+    troubled: list[Troubled]
+    promises: Promises
+    failures: list[Failure]
+    pool: list[PoolPoint]
+    hours: list[HourRuns]
+    latest: tuple[executions.Row, ...]
+
+    def more(self, state: str) -> int:
+        """OLTs of this state that are not named."""
+        return self.counts.get(state, 0) - sum(row.state.value == state for row in self.troubled)
 
 
 def overview(now: datetime) -> Overview:
-    """At most nine SQL statements whatever the number of OLTs."""
-    rows = olts.page(olts.OltFilter(sort="state"), size=TILES).rows
+    """At most eight SQL statements whatever the number of OLTs."""
     return Overview(
         counts=olts.counts(olts.OltFilter()),
-        rows=rows,
-        last_success=_last_success([row.id for row in rows]),
+        troubled=_troubled(),
+        promises=_promises(now),
         failures=_failures(now),
-        pool=pollers.history(now - HOUR),
-        latest=executions.page(executions.Filter(), size=LATEST).rows if len(rows) <= ROOM_BELOW else (),
+        pool=_pool(now),
+        hours=_hours(now),
+        latest=executions.page(executions.Filter(), size=LATEST).rows,
     )
 
 
-def _last_success(olt_ids: list[int]) -> dict[int, datetime]:
+def _troubled() -> list[Troubled]:
+    """Those that do not answer before those that a person has paused; the newest trouble first."""
+    columns = (
+        Olt.id, Olt.name, Olt.state, Olt.state_since, Olt.paused_reason, Olt.paused_until, Olt.consecutive_failures,
+        Olt.probe_at,
+    )  # fmt: skip
+    rank = case((Olt.state == OltState.UNREACHABLE, 0), else_=1)
+    wanted = Olt.state.in_((OltState.UNREACHABLE, OltState.PAUSED))
+    query = select(*columns).where(wanted, Olt.enabled, Olt.deleted_at.is_(None))
+    query = query.order_by(rank, Olt.state_since.desc(), Olt.name).limit(TROUBLED)
+    return [Troubled(*row) for row in db.session.execute(query)]
+
+
+def _promises(now: datetime) -> Promises:
+    hour = quota.hour_at(now)
+    alike = quotas.groups(quotas.Filter(hour))
     query = (
-        select(Workflow.olt_id, func.max(WorkflowNode.last_success_at))
-        .join(WorkflowNode, WorkflowNode.workflow_id == Workflow.id)
-        .where(Workflow.olt_id.in_(olt_ids))
-        .group_by(Workflow.olt_id)
+        select(QuotaViolation.severity, func.count())
+        .where(QuotaViolation.period_start >= hour - RECENT, QuotaViolation.acknowledged_at.is_(None))
+        .group_by(QuotaViolation.severity)
     )
-    return {olt_id: last for olt_id, last in db.session.execute(query) if last is not None}
+    found = {severity: count for severity, count in db.session.execute(query)}
+    worst_first = tuple((severity, found[severity]) for severity in reversed(Severity) if severity in found)
+    risky = sum(one.trackers for one in alike if one.at_risk(hour, now))
+    return Promises(sum(one.trackers for one in alike), risky, worst_first)
 
 
 def _failures(now: datetime) -> list[Failure]:
@@ -84,3 +157,37 @@ def _failures(now: datetime) -> list[Failure]:
     )  # fmt: skip
     # The age is compared here: in SQL it would walk all failures of a month when the last day had none.
     return [Failure(*row) for row in db.session.execute(query) if row.finished_at and row.finished_at > now - RECENT]
+
+
+def _pool(now: datetime) -> list[PoolPoint]:
+    """Every third point of the last hour, which is one each 30 s."""
+    query = (
+        select(PollerStats.timestamp, PollerStats.busy_percentage, PollerStats.queue_size,
+               PollerStats.total_tasks_delayed)
+        .where(PollerStats.timestamp > now - HOUR, PollerStats.id % 3 == 0)
+        .order_by(PollerStats.timestamp)
+    )  # fmt: skip
+    return [PoolPoint(at, float(busy), waiting, late) for at, busy, waiting, late in db.session.execute(query)]
+
+
+def _hours(now: datetime) -> list[HourRuns]:
+    """The last 24 hours and this one, oldest first. Sums over all promises of a day: made anew once a minute."""
+    kept: dict[str, Any] = current_app.extensions.setdefault("facho-hours", {})
+    if kept.get("at") is None or not timedelta() <= now - kept["at"] < KEPT:
+        kept.update(rows=_read_hours(now), at=now)
+    rows: list[HourRuns] = kept["rows"]
+    return rows
+
+
+def _read_hours(now: datetime) -> list[HourRuns]:
+    last = quota.hour_at(now)
+    sums = (QuotaTracker.quota_completed, QuotaTracker.quota_failed, QuotaTracker.quota_skipped)
+    query = (
+        select(QuotaTracker.period_start, *(func.sum(column) for column in sums))
+        .where(QuotaTracker.period_start >= last - RECENT)
+        .group_by(QuotaTracker.period_start)
+    )
+    found = {hour: HourRuns(hour, int(done), int(failed), int(skipped))
+             for hour, done, failed, skipped in db.session.execute(query)}  # fmt: skip
+    hours = (last - RECENT + HOUR * number for number in range(25))
+    return [found.get(hour, HourRuns(hour)) for hour in hours]

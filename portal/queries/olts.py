@@ -5,33 +5,55 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import ColumnElement, Select, String, and_, case, cast, func, or_, select
+from sqlalchemy import ColumnElement, Select, String, and_, case, cast, func, literal, or_, select, union_all
+from sqlalchemy.orm import joinedload
 
 from portal.domain.statuses import ExecutionStatus, NodeKind, OltState, Presence
 from portal.extensions import db
-from portal.models import Brand, Execution, Olt, OltModel, Onu, Poller, PonPort, Workflow, WorkflowNode
+from portal.models import (
+    Brand,
+    Credential,
+    Execution,
+    Olt,
+    OltModel,
+    Onu,
+    Poller,
+    PonPort,
+    Workflow,
+    WorkflowNode,
+    WorkflowTemplate,
+)
 from portal.queries import keyset
 from portal.queries.matching import contains
 
 Place = tuple[int, int | None, int | None]
 
-SORTS = ("name", "-name", "address", "-address", "state")
+SORTS = ("name", "-name", "address", "-address", "state", "-state", "brand", "-brand")
+MOST_EXPORTED = 10_000
+NO_SITE, NO_TEMPLATE = "-", "-"  # what a filter asks for to see those that have none
 STATES = ("up", "unreachable", "paused", "unknown", "disabled")
 
 
 @dataclass(frozen=True)
 class OltFilter:
-    """What the URL asks for; "" = everything. `state` is one of STATES."""
+    """What the URL asks for; "" = everything. `state` is one of STATES, `enabled` "1" or "0".
+
+    `model` is a key within any brand; `site` and `template` are names, "-" asks for those that have none.
+    """
 
     q: str = ""
     state: str = ""
     brand: str = ""
+    model: str = ""
+    site: str = ""
+    template: str = ""
+    enabled: str = ""
     sort: str = "name"
 
     @property
     def active(self) -> bool:
         """True when something is left out of the list."""
-        return bool(self.q or self.state or self.brand)
+        return any((self.q, self.state, self.brand, self.model, self.site, self.template, self.enabled))
 
 
 @dataclass(frozen=True)
@@ -61,6 +83,8 @@ class OltRow:
     brand: str
     model: str
     site: str
+    template: str
+    credential: str
     online: int = 0
     onus: int = 0
     last_discovery: datetime | None = None
@@ -102,6 +126,15 @@ def _matches(wanted: OltFilter, *, state: bool = True) -> list[ColumnElement[boo
         clauses.append(or_(*(contains(column, wanted.q) for column in columns)))
     if wanted.brand:
         clauses.append(Brand.key == wanted.brand)
+    if wanted.model:
+        clauses.append(OltModel.key == wanted.model)
+    if wanted.site:
+        clauses.append(Olt.site == ("" if wanted.site == NO_SITE else wanted.site))
+    if wanted.template:
+        none = WorkflowTemplate.id.is_(None)
+        clauses.append(none if wanted.template == NO_TEMPLATE else WorkflowTemplate.name == wanted.template)
+    if wanted.enabled:
+        clauses.append(Olt.enabled.is_(wanted.enabled == "1"))
     if state and wanted.state:
         clauses.append(_state_shown == wanted.state)
     return clauses
@@ -109,14 +142,17 @@ def _matches(wanted: OltFilter, *, state: bool = True) -> list[ColumnElement[boo
 
 def _order(sort: str) -> keyset.Order:
     name = keyset.lower(Olt.name)
-    if sort == "state":
-        return keyset.Order((case(_RANK, value=_state_shown, else_=9), name, Olt.id))
-    key = Olt.address if sort.endswith("address") else name
-    return keyset.Order((key, Olt.id), descending=sort.startswith("-"))
+    keys: dict[str, tuple[keyset.Key, ...]] = {
+        "state": (case(_RANK, value=_state_shown, else_=9), name),
+        "brand": (keyset.lower(Brand.name), func.coalesce(OltModel.name, ""), name),
+        "address": (Olt.address,),
+    }
+    return keyset.Order((*keys.get(sort.removeprefix("-"), (name,)), Olt.id), descending=sort.startswith("-"))
 
 
 def _joined(*columns: Any) -> Select[Any]:
-    return select(*columns).select_from(Olt).join(Olt.brand).outerjoin(Olt.model)
+    query = select(*columns).select_from(Olt).join(Olt.brand).join(Olt.credential).outerjoin(Olt.model)
+    return query.outerjoin(Olt.workflow).outerjoin(Workflow.template)
 
 
 def counts(wanted: OltFilter) -> dict[str, int]:
@@ -131,6 +167,7 @@ def page(wanted: OltFilter, cursor: str = "", size: int = keyset.PAGE_SIZE) -> k
     columns = (
         Olt.id, Olt.name, Olt.address, Olt.port, Olt.enabled, Olt.state, Olt.state_since, Olt.paused_reason,
         Olt.paused_until, Brand.name, func.coalesce(OltModel.name, ""), Olt.site,
+        func.coalesce(WorkflowTemplate.name, ""), Credential.name,
     )  # fmt: skip
     found = keyset.fetch(_joined(*columns).where(*_matches(wanted)), _order(wanted.sort), cursor, size)
     ids = [row[0] for row in found.rows]
@@ -142,6 +179,33 @@ def page(wanted: OltFilter, cursor: str = "", size: int = keyset.PAGE_SIZE) -> k
         return OltRow(*values)
 
     return found.map(made)
+
+
+@dataclass(frozen=True)
+class Offered:
+    """What the list can be filtered by: (key, name) of brands and models, names of sites and templates; in order."""
+
+    brands: list[tuple[str, str]]
+    models: list[tuple[str, list[tuple[str, str]]]]
+    sites: list[str]
+    templates: list[str]
+
+
+def offered() -> Offered:
+    """What OLTs in service have. Two SQL statements."""
+    query = select(Brand.key, Brand.name, OltModel.key, OltModel.name).select_from(Olt).join(Olt.brand)
+    brands: dict[str, str] = {}
+    models: dict[str, list[tuple[str, str]]] = {}
+    devices = query.outerjoin(Olt.model).where(_ALIVE).distinct().order_by(Brand.name, OltModel.name)
+    for brand, name, key, model in db.session.execute(devices):
+        brands[brand] = name
+        if key is not None:
+            models.setdefault(name, []).append((key, model))
+    sites = select(literal("site"), Olt.site).where(_ALIVE, Olt.site != "").distinct()
+    templates = select(literal("template"), WorkflowTemplate.name)
+    words = sorted((kind, name) for kind, name in db.session.execute(union_all(sites, templates)))
+    named = [[name for kind, name in words if kind == wanted] for wanted in ("site", "template")]
+    return Offered(list(brands.items()), list(models.items()), *named)
 
 
 def onu_counts(olt_ids: list[int]) -> dict[int, tuple[int, int]]:
@@ -202,7 +266,8 @@ def running_now(olt_ids: list[int]) -> dict[int, Running]:
 
 def get(olt_id: int) -> Olt | None:
     """The OLT unless it was deleted. Its credential is not loaded: see queries.catalogue."""
-    return db.session.scalar(select(Olt).where(Olt.id == olt_id, _ALIVE))
+    parts = (joinedload(Olt.brand), joinedload(Olt.model))
+    return db.session.scalar(select(Olt).options(*parts).where(Olt.id == olt_id, _ALIVE))
 
 
 def names(olt_ids: Iterable[int]) -> dict[int, str]:

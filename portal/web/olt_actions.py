@@ -11,6 +11,7 @@ from portal.domain.statuses import Role
 from portal.queries import olts
 from portal.services.errors import Invalid, ServiceError
 from portal.services.network import olts as service
+from portal.services.trying import stops
 from portal.web.access import requires, safe_next
 from portal.web.args import LARGEST
 from portal.web.formatting import now, number, zone
@@ -37,13 +38,15 @@ def _back(values: "MultiDict[str, str]") -> str:
 @bp.post("/bulk")
 @requires(Role.OPERATOR)
 def bulk() -> BaseResponse:
-    """Fields `olt` (several), `action` (enable, resume, pause, disable) and `next`: the page to return to."""
+    """Fields `olt` (several), `action` (enable, resume, pause, disable, template) and `next`: where to return to."""
     ids, action, back = _chosen(request.form), request.form.get("action"), _back(request.form)
     if not ids:
         flash(_("Choose at least one OLT."), "error")
         return redirect(back, 303)
     if action in ASKED:
         return redirect(url_for(f"olt_actions.{action}", olt=ids, next=back), 303)
+    if action == "template":
+        return redirect(url_for("templates.apply", olt=ids, next=back), 303)
     if action not in ("enable", "resume"):
         abort(400)
     try:
@@ -108,4 +111,18 @@ def disable() -> Page:
     else:
         message = ngettext("%(n)s OLT is disabled.", "%(n)s OLTs are disabled.", count, n=number(count))
         flash(message if count else _("Nothing to do: disabled already."), "success")
+    return redirect(back, 303)
+
+
+@bp.post("/<int:olt_id>/break")
+@requires(Role.OPERATOR)
+def break_hold(olt_id: int) -> BaseResponse:
+    """Field `token`: who holds the OLT by that lease stops before its next request."""
+    back = url_for("olts.detail", olt_id=olt_id)
+    try:
+        stops.ask(olt_id, request.form.get("token", 0, type=int), current_user.username, now())
+    except ServiceError as refused:
+        flash(refusal(refused), "error")
+    else:
+        flash(_("It was asked to stop: it does so before its next request to the OLT."), "success")
     return redirect(back, 303)

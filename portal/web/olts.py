@@ -1,6 +1,8 @@
 """Pages of OLTs: list, one OLT, form, enabling and deletion. Parse, ask a service or a query, render."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict
+from typing import Any
 
 from flask import Blueprint, Response, abort, flash, redirect, render_template, request, url_for
 from flask_babel import gettext as _
@@ -12,12 +14,13 @@ from werkzeug.wrappers import Response as BaseResponse
 from portal.domain.statuses import Role
 from portal.extensions import htmx
 from portal.models import Olt
-from portal.queries import catalogue, keyset, learned, ledger, olts, workflows
+from portal.queries import catalogue, holders, keyset, learned, ledger, olt_events, olts, workflows
 from portal.services.errors import Invalid
 from portal.services.network import olts as service
-from portal.web import args, live, timeline
+from portal.web import args, live, olt_event_words, timeline
 from portal.web import ledger as ledger_words
 from portal.web.access import requires
+from portal.web.export import Cell, csv_file
 from portal.web.formatting import now, number
 from portal.web.forms import DeleteForm, OltForm
 from portal.web.quotas import card as quota_card
@@ -32,6 +35,12 @@ STATE_WORDS = {
     "unknown": _l("Not read yet"),
     "disabled": _l("Disabled"),
 }
+
+# Of the export; as far as "Enabled" they are what the import takes.
+EXPORTED = (
+    _l("Name"), _l("Address"), _l("UDP port"), _l("Brand"), _l("Model"), _l("Credential"), _l("Template"), _l("Site"),
+    _l("Enabled"), _l("State"), _l("State since"), _l("ONUs online"), _l("ONUs"), _l("Last discovery"), _l("Next run"),
+)  # fmt: skip
 
 Page = str | BaseResponse | tuple[str, int]
 
@@ -48,6 +57,10 @@ def _wanted() -> olts.OltFilter:
         q=args.text("q"),
         state=args.word("state", olts.STATES),
         brand=args.text("brand", 40),
+        model=args.text("model", 60),
+        site=args.text("site", 60),
+        template=args.text("template", 80),
+        enabled=args.word("enabled", ("0", "1")),
         sort=args.word("sort", olts.SORTS, "name"),
     )
 
@@ -57,8 +70,7 @@ def _wanted() -> olts.OltFilter:
 def index() -> Response:
     """The list with what happens now. Live."""
     wanted = _wanted()
-    counts = olts.counts(wanted)
-    brands = catalogue.brand_names()
+    counts, offered = olts.counts(wanted), olts.offered()
     return live.render(
         "olts/index.html",
         title=_title(wanted, counts),
@@ -66,10 +78,26 @@ def index() -> Response:
         wanted=wanted,
         page=olts.page(wanted, keyset.cursor(request.args)),
         counts=counts,
-        states=[(key, f"{word} ({number(counts.get(key, 0))})") for key, word in STATE_WORDS.items()],
-        brands=brands,
-        chips=_chips(wanted, dict(brands)),
+        filters=_filters(wanted, counts, offered),
+        chips=_chips(wanted, offered),
+        export=url_for("olts.export", **{name: value for name, value in asdict(wanted).items() if value}),
     )
+
+
+@bp.get("/export.csv")
+@requires(Role.VIEWER)
+def export() -> Response:
+    """All OLTs of the list with the same arguments; its first columns are those that the import takes."""
+    rows = olts.page(_wanted(), size=olts.MOST_EXPORTED).rows
+    return csv_file(f"olts-{now():%Y-%m-%d}.csv", [str(word) for word in EXPORTED], map(_cells, rows))
+
+
+def _cells(row: olts.OltRow) -> list[Cell]:
+    return [
+        row.name, row.address, row.port, row.brand, row.model, row.credential, row.template, row.site,
+        _("yes") if row.enabled else _("no"), str(STATE_WORDS[row.shown_state]), row.state_since, row.online, row.onus,
+        row.last_discovery, olts.expected(row, row.next_run_at),
+    ]  # fmt: skip
 
 
 def _lead(counts: Mapping[str, int]) -> str:
@@ -79,12 +107,41 @@ def _lead(counts: Mapping[str, int]) -> str:
     return f"{total}: {' · '.join(parts)}" if parts else total
 
 
-def _chips(wanted: olts.OltFilter, brands: Mapping[str, str]) -> list[tuple[str, str]]:
+def _filters(wanted: olts.OltFilter, counts: Mapping[str, int], offered: olts.Offered) -> list[dict[str, Any]]:
+    """What the list can be narrowed by; one that offers no choice is left out unless it is in force."""
+    states = [(key, f"{word} ({number(counts.get(key, 0))})") for key, word in STATE_WORDS.items()]
+    models = [one for _brand, group in offered.models for one in group]
+    made = (
+        ("state", _("Any state"), wanted.state, states),
+        ("brand", _("Any brand"), wanted.brand, offered.brands),
+        ("model", _("Any model"), wanted.model, models),
+        ("site", _("Any site"), wanted.site, [*_same(offered.sites), (olts.NO_SITE, _("without a site"))]),
+        ("template", _("Any template"), wanted.template,
+         [*_same(offered.templates), (olts.NO_TEMPLATE, _("without a template"))]),
+        ("enabled", _("Enabled or not"), wanted.enabled, [("1", _("Enabled")), ("0", _("Disabled"))]),
+    )  # fmt: skip
+    return [
+        {"name": name, "label": label, "value": value, "options": options}
+        for name, label, value, options in made
+        if value or len(options) > 1
+    ]
+
+
+def _same(names: Iterable[str]) -> list[tuple[str, str]]:
+    return [(name, name) for name in names]
+
+
+def _chips(wanted: olts.OltFilter, offered: olts.Offered) -> list[tuple[str, str]]:
     """The filters in force, by argument of the URL."""
+    models = {key: name for _brand, group in offered.models for key, name in group}
     shown = {
         "q": f"“{wanted.q}”" if wanted.q else "",
         "state": str(STATE_WORDS[wanted.state]) if wanted.state else "",
-        "brand": brands.get(wanted.brand, wanted.brand),
+        "brand": dict(offered.brands).get(wanted.brand, wanted.brand),
+        "model": models.get(wanted.model, wanted.model),
+        "site": _("without a site") if wanted.site == olts.NO_SITE else wanted.site,
+        "template": _("without a template") if wanted.template == olts.NO_TEMPLATE else wanted.template,
+        "enabled": {"1": _("Enabled"), "0": _("Disabled")}.get(wanted.enabled, ""),
     }
     return [(name, text) for name, text in shown.items() if text]
 
@@ -108,25 +165,36 @@ def _title(wanted: olts.OltFilter, counts: Mapping[str, int]) -> str:
 def detail(olt_id: int) -> Response:
     """One OLT: who holds it, its workflow, last executions, ports and settings. Live."""
     olt = one(olt_id)
+    running = olts.running_now([olt.id]).get(olt.id)
     return live.render(
         "olts/detail.html",
         olt=olt,
-        running=olts.running_now([olt.id]).get(olt.id),
-        timeline=None if htmx else timeline.of(olt, 0),
-        hours=timeline.HOURS,
-        view=workflows.of_olt(olt),
+        running=running,
+        holder=None if running else holders.of(olt.id),
+        events=olt_events.of(olt.id, now()),
+        event_words=olt_event_words.words,
+        view=workflows.of_olt(olt, now()),
         promises=quota_card(olt.id),
         ports=olts.ports(olt.id),
         executions=olts.last_executions(olt.id),
         credential=catalogue.credential(olt.credential_id),
-        choices=[] if htmx else catalogue.oid_choices(olt.brand_id),
-        sizes=[] if htmx else learned.sizes(olt),
-        families=[] if htmx else learned.families(olt.id),
-        ledger=[] if htmx else _costliest(olt.id),
-        fine=ledger_words.fine,
-        told=ledger_words.told,
-        modes=[(mode.value, str(label)) for mode, label in MODES.items()],
+        **({} if htmx else _around(olt)),
     )
+
+
+def _around(olt: Olt) -> dict[str, Any]:
+    """What stands around the live part of an OLT's page, and does not change by itself."""
+    return {
+        "timeline": timeline.of(olt, 0),
+        "hours": timeline.HOURS,
+        "choices": catalogue.oid_choices(olt.brand_id),
+        "sizes": learned.sizes(olt),
+        "families": learned.families(olt.id),
+        "ledger": _costliest(olt.id),
+        "fine": ledger_words.fine,
+        "told": ledger_words.told,
+        "modes": [(mode.value, str(label)) for mode, label in MODES.items()],
+    }
 
 
 def _costliest(olt_id: int) -> list[ledger.Row]:

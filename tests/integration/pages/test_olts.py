@@ -1,5 +1,7 @@
 """Pages of OLTs, credentials and connection tests over HTTP: lists, filters, forms, actions, and what they cost."""
 
+import csv
+import io
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -69,7 +71,19 @@ FILTERS = {
     "brand=huawei": ["OLT-CUSCO-02"],
     "state=disabled": ["OLT-CUSCO-02"],
     "state=up": ["OLT-LIMA-01"],
+    "enabled=0": ["OLT-CUSCO-02"],
+    "enabled=1": ["OLT-LIMA-01"],
+    "model=C320": ["OLT-LIMA-01"],
+    "model=none": [],
+    "site=Lima": ["OLT-LIMA-01"],
+    "site=-": [],
+    "template=-": ["OLT-CUSCO-02", "OLT-LIMA-01"],
+    "template=none": [],
+    "brand=zte&enabled=0": [],
     "sort=-name": ["OLT-LIMA-01", "OLT-CUSCO-02"],
+    "sort=brand": ["OLT-CUSCO-02", "OLT-LIMA-01"],
+    "sort=-brand": ["OLT-LIMA-01", "OLT-CUSCO-02"],
+    "sort=-state": ["OLT-CUSCO-02", "OLT-LIMA-01"],
     "q=%25": [],
     "q=%00&state=x&sort=y&before=zzz": ["OLT-CUSCO-02", "OLT-LIMA-01"],
 }
@@ -80,6 +94,36 @@ def test_the_url_says_which_olts_are_listed(seeded: Flask) -> None:
         session.execute(update(Olt).where(Olt.id == 2).values(enabled=False))
     person = english(seeded, "viewer")
     assert {query: names(person, f"/olts/?{query}") for query in FILTERS} == FILTERS
+
+
+def test_each_filter_is_a_chip_that_takes_itself_off(seeded: Flask) -> None:
+    page = soup(english(seeded).get("/olts/?brand=zte&model=C320&site=Lima&template=-&enabled=1"))
+    chips = {chip.get_text(): str(chip["href"]) for chip in page.select(".fx-chip")}
+    assert list(chips) == ["ZTE", "C320", "Lima", "without a template", "Enabled"]
+    assert chips["Lima"] == "/olts/?brand=zte&model=C320&template=-&enabled=1"
+
+
+def exported(person: Visitor, query: str = "") -> list[list[str]]:
+    link = str(soup(person.get(f"/olts/{query}")).select_one("a[href*='/olts/export.csv']")["href"])  # type: ignore[index]
+    return list(csv.reader(io.StringIO(person.get(link).get_data().decode("utf-8-sig"))))
+
+
+def test_the_file_holds_what_is_listed_and_nothing_a_spreadsheet_calculates(seeded: Flask) -> None:
+    with written(seeded) as session:
+        session.execute(update(Olt).where(Olt.id == 2).values(site="=1+1"))
+    head, *rows = exported(english(seeded, "viewer"), "?brand=huawei&sort=-name")
+    assert [row[head.index("Name")] for row in rows] == ["OLT-CUSCO-02"]
+    assert rows[0][head.index("Site")] == "'=1+1"
+    assert len(exported(english(seeded))) == 3
+
+
+def test_the_file_goes_back_through_the_import_and_changes_nothing(seeded: Flask) -> None:
+    person = english(seeded)
+    person.get("/olts/import")
+    content = person.get("/olts/export.csv").get_data().decode("utf-8-sig")
+    answer = person.post("/olts/import", text=content)
+    assert title_of(answer) == "Nothing to import"
+    assert "2 rows change nothing" in text_of(answer)
 
 
 def many(app: Flask, number: int) -> None:

@@ -1,0 +1,169 @@
+"""The start page: what is wrong now and where it leads, charts, first steps, and what it costs."""
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from bs4 import Tag
+from flask import Flask
+from sqlalchemy import delete, func, select, update
+
+from portal.domain.statuses import OltState
+from portal.extensions import db
+from portal.models import (
+    AuditLog,
+    Credential,
+    Olt,
+    Onu,
+    Poller,
+    QuotaTracker,
+    QuotaViolation,
+    SchedulerState,
+    WorkflowNode,
+)
+from tests.support import builders, seed
+from tests.support.pages import Visitor, path_of, soup, text_of
+from tests.support.web import english, statements, written
+
+
+def wrong(person: Visitor) -> dict[str, str]:
+    """What is wrong now: the words of each line → where it leads."""
+    lines = soup(person.get("/")).select(".ds-line")
+    return {" ".join(line.get_text(" ").split()): str(line["href"]) for line in lines}
+
+
+def calm(app: Flask) -> None:
+    """Nothing is wrong any more."""
+    seed.keep_alive(app)
+    with written(app) as session:
+        session.execute(delete(QuotaViolation))
+        session.execute(delete(QuotaTracker))
+        session.execute(update(Poller).values(busy_last_minute=10))
+
+
+def test_a_calm_system_says_so(seeded: Flask) -> None:
+    calm(seeded)
+    person = english(seeded, "viewer")
+    assert [line for line in wrong(person) if "waits" not in line] == []
+
+
+def test_olts_that_do_not_answer_come_with_since_and_why_and_lead_to_their_page(seeded: Flask) -> None:
+    calm(seeded)
+    with written(seeded) as session:
+        ago = datetime.now(UTC) - timedelta(minutes=12)
+        lost = {"state": OltState.UNREACHABLE, "state_since": ago, "consecutive_failures": 5}
+        session.execute(update(Olt).where(Olt.id == 1).values(**lost))
+        paused = {"state": OltState.PAUSED, "state_since": ago, "paused_reason": "power works"}
+        session.execute(update(Olt).where(Olt.id == 2).values(**paused))
+    found = wrong(english(seeded, "viewer"))
+    assert found["OLT-LIMA-01 does not answer: 5 time-outs in a row 12 min"] == "/olts/1"
+    assert found["OLT-CUSCO-02 paused: power works 12 min"] == "/olts/2"
+
+
+def test_more_olts_than_can_be_named_lead_to_the_list(seeded: Flask) -> None:
+    with written(seeded) as session:
+        first = session.get_one(Olt, 1)
+        for number in range(12):
+            session.add(Olt(name=f"O{number}", address=f"10.6.0.{number}", brand_id=first.brand_id,
+                            state=OltState.UNREACHABLE, state_since=first.created_at,
+                            credential_id=first.credential_id, created_at=first.created_at))  # fmt: skip
+    assert wrong(english(seeded))["4 more do not answer"] == "/olts/?state=unreachable"
+
+
+def test_a_silent_scheduler_is_the_first_line(seeded: Flask) -> None:
+    with written(seeded) as session:
+        session.execute(update(SchedulerState).values(last_tick_at=datetime.now(UTC) - timedelta(seconds=6)))
+    assert next(iter(wrong(english(seeded)))).startswith("The scheduler is silent")
+    seed.keep_alive(seeded)
+    assert not any("silent" in line for line in wrong(english(seeded)))
+
+
+def test_no_poller_and_a_saturated_pool_are_told(seeded: Flask) -> None:
+    with written(seeded) as session:
+        session.execute(update(Poller).values(busy_last_minute=58, seen_at=datetime.now(UTC)))
+    assert any("The pool is saturated: 97 % busy" in line for line in wrong(english(seeded)))
+    with written(seeded) as session:
+        session.execute(update(Poller).values(seen_at=datetime.now(UTC) - timedelta(minutes=5)))
+    assert any(line.startswith("No poller runs") for line in wrong(english(seeded)))
+
+
+def test_violations_count_until_somebody_acknowledges_them(seeded: Flask) -> None:
+    person = english(seeded)
+    (line,) = [text for text in wrong(person) if "violations are open" in text]
+    assert "Critical" in line
+    assert wrong(person)[line] == "/violations/?seen=no&window=24h"
+    with written(seeded) as session:
+        session.execute(update(QuotaViolation).values(acknowledged_at=datetime.now(UTC), acknowledged_by="rosa"))
+    assert not any("violations are open" in text for text in wrong(person))
+
+
+def test_the_runs_of_a_day_are_drawn_from_the_promises(seeded: Flask) -> None:
+    page = soup(english(seeded).get("/"))
+    bars = page.select(".ds-runs g")
+    assert len(bars) == 25
+    with seeded.app_context():
+        since = datetime.now(UTC).replace(minute=0, second=0, microsecond=0) - timedelta(days=1)
+        done = db.session.scalar(
+            select(func.sum(QuotaTracker.quota_completed)).where(QuotaTracker.period_start >= since)
+        )
+    assert f"runs done {done}" in " ".join(page.select(".ds-key")[0].get_text(" ").split())
+
+
+def test_the_page_costs_no_more_for_many_olts(seeded: Flask) -> None:
+    person = english(seeded)
+    few = statements(seeded, person, "/")
+    test_more_olts_than_can_be_named_lead_to_the_list(seeded)
+    assert statements(seeded, person, "/") <= few <= 12
+
+
+# ---------------------------------------------------------------------------------------------------------- first steps
+
+
+def steps(person: Visitor) -> list[str]:
+    """Titles of the steps that are done, then of the one that is next with where its button leads."""
+    card = soup(person.get("/")).select_one("#first-steps")
+    if card is None:
+        return []
+    done = [tag.get_text() for tag in card.select(".is-done strong")]
+    button, title = card.select_one(".is-next a"), card.select_one(".is-next strong")
+    assert isinstance(title, Tag)
+    return [*done, f"→ {title.get_text()}", str(button["href"]) if button else ""]
+
+
+@pytest.fixture
+def people(app: Flask) -> Flask:
+    """Users and nothing else."""
+    seed.seed(app, "empty")
+    with written(app) as session:
+        session.execute(delete(Credential))
+    return app
+
+
+def test_the_first_steps_lead_from_a_credential_to_a_live_onu(people: Flask) -> None:
+    person = english(people, "admin")
+    assert steps(person)[-2:] == ["→ Store an SNMP credential", "/credentials/new"]
+    with people.app_context():
+        olt_id = builders.make_olt().id
+    assert steps(person)[-2:] == ["→ Test the connection", f"/olts/{olt_id}"]
+    with people.app_context():
+        builders.make_node(db.session.get_one(Olt, olt_id))
+    with written(people) as session:
+        session.execute(update(WorkflowNode).values(last_success_at=datetime.now(UTC)))
+    assert steps(person)[-2:] == ["→ See the first ONU live", "/onus/"]
+    with written(people) as session:
+        now = datetime.now(UTC)
+        session.add(Onu(olt_id=olt_id, index_key="1", online=True, first_seen=now, last_seen=now))
+    assert steps(person) == []
+
+
+def test_the_first_steps_are_put_away_for_everybody(people: Flask) -> None:
+    person = english(people)
+    answer = person.post("/first-steps/hide")
+    assert (answer.status_code, path_of(answer.headers["Location"])) == (303, "/")
+    assert steps(english(people, "viewer")) == []
+    with people.app_context():
+        assert db.session.scalars(select(AuditLog.action)).all().count("first_run.dismiss") == 1
+    assert english(people, "viewer").post("/first-steps/hide").status_code == 403
+
+
+def test_an_operator_is_told_who_can_store_the_credential(people: Flask) -> None:
+    assert "An administrator can do that" in text_of(english(people).get("/"))
