@@ -17,6 +17,8 @@ from flask_wtf import CSRFProtect
 from sqlalchemy import Connection, Engine, MetaData, event
 from sqlalchemy.orm import DeclarativeBase, Session
 
+from portal.domain.masking import unmasked
+
 NAMING = {
     "ix": "ix_%(column_0_N_label)s",
     "uq": "uq_%(table_name)s_%(column_0_N_name)s",
@@ -63,10 +65,18 @@ class Keyring:
             ) from None
 
 
+class MaskedCSRF(CSRFProtect):  # type: ignore[misc]  # Flask-WTF ships no types
+    """Takes tokens as pages show them: masked (portal.domain.masking)."""
+
+    def _get_csrf_token(self) -> str | None:
+        given = super()._get_csrf_token()
+        return unmasked(given) if given else None
+
+
 db = SQLAlchemy(model_class=Base, engine_options={"pool_pre_ping": True})
 migrate = Migrate(render_as_batch=True, compare_type=True)
 login_manager = LoginManager()
-csrf = CSRFProtect()
+csrf = MaskedCSRF()
 babel = Babel()
 htmx = HTMX()
 limiter = Limiter(get_remote_address)

@@ -131,6 +131,7 @@ def app(settings: Settings) -> Iterator[Flask]:
     """The whole product on an empty database. No context is pushed: a test client needs to push its own."""
     made = create_app(settings)
     made.config["TESTING"] = True
+    made.config["LIVE_SHARED"] = False  # a test that writes behind the portal's back sees it at once
     yield made
     with made.app_context():
         db.session.remove()

@@ -3,7 +3,6 @@
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-
 SAID = "said"  # under which the details of a decision keep its Message, packed
 
 

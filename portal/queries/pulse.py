@@ -2,8 +2,9 @@
 
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from typing import Any
 
-from sqlalchemy import func, select
+from sqlalchemy import Select, case, func, select, true
 
 from portal.domain.pool import SATURATED_ABOVE
 from portal.domain.statuses import ExecutionStatus, PollerStatus
@@ -48,29 +49,40 @@ def share(busy_seconds: float) -> float:
     return min(100.0, 100 * busy_seconds / 60)
 
 
-def read(now: datetime) -> Pulse:
-    """Three small statements: one row, the pollers seen lately, one count."""
-    state = select(SchedulerState.last_tick_at, SchedulerState.error).order_by(SchedulerState.id).limit(1)
-    tick, trouble = db.session.execute(state).one_or_none() or (None, "")
-    rows = db.session.execute(
-        select(Poller.status, Poller.busy_last_minute).where(Poller.seen_at > now - UNSEEN_AFTER)
-    ).all()
-    due = func.coalesce(Execution.not_before, Execution.scheduled_for)
-    waiting, oldest = db.session.execute(
-        select(func.count(), func.min(due, type_=Execution.scheduled_for.type)).where(
-            Execution.status == ExecutionStatus.PENDING
+def _statement(now: datetime) -> Select[Any]:
+    """All of it in one statement, since every page of everybody asks for it."""
+    state = select(SchedulerState.last_tick_at, SchedulerState.error).order_by(SchedulerState.id).limit(1).subquery()
+    seconds = case((Poller.busy_last_minute > 60, 60.0), else_=Poller.busy_last_minute)
+    pool = (
+        select(
+            func.count().label("pollers"),
+            func.count(case((Poller.status == PollerStatus.BUSY, 1))).label("busy"),
+            func.avg(seconds).label("seconds"),
         )
-    ).one()
-    shares = [share(busy) for _, busy in rows]
-    oldest = oldest if oldest and oldest <= now else None
+        .where(Poller.seen_at > now - UNSEEN_AFTER)
+        .subquery()
+    )
+    due = func.coalesce(Execution.not_before, Execution.scheduled_for)
+    queue = (
+        select(func.count().label("waiting"), func.min(due, type_=Execution.scheduled_for.type).label("oldest"))
+        .where(Execution.status == ExecutionStatus.PENDING)
+        .subquery()
+    )
+    return select(pool, queue, state).select_from(pool.join(queue, true()).outerjoin(state, true()))
+
+
+def read(now: datetime) -> Pulse:
+    """One small statement."""
+    row = db.session.execute(_statement(now)).one()
+    tick, oldest = row.last_tick_at, row.oldest if row.oldest and row.oldest <= now else None
     return Pulse(
         last_tick_at=tick,
         stale=tick is None or now - tick > SILENT_AFTER,
-        pollers=len(rows),
-        busy=sum(status is PollerStatus.BUSY for status, _ in rows),
-        busy_percent=sum(shares) / len(shares) if shares else 0.0,
-        waiting=waiting,
+        pollers=row.pollers,
+        busy=row.busy,
+        busy_percent=share(row.seconds or 0.0),
+        waiting=row.waiting,
         oldest_due=oldest,
         late=oldest is not None and now - oldest > LATE_AFTER,
-        trouble=trouble,
+        trouble=row.error or "",
     )

@@ -47,6 +47,12 @@ def can(role: Role | str) -> bool:
     return bool(current_user.is_authenticated) and allows(current_user.role, Role(role))
 
 
+def permits(role: Role) -> bool:
+    """May somebody of this role see what the request asks for? Only for views that ask for a role."""
+    needed = getattr(current_app.view_functions.get(request.endpoint or ""), _ATTRIBUTE, None)
+    return needed not in (None, _PUBLIC) and allows(role, Role(needed))
+
+
 def guard() -> BaseResponse | None:
     """Before each request: anonymous → login, role too low or none declared → 403."""
     if request.endpoint is None or request.blueprint == _API:

@@ -15,22 +15,31 @@ from portal.web import (
     ledger,
     log,
     olt_actions,
-    olts,
+    olt_deleted,
+    olt_import,
     onus,
+    palette,
     planning,
     pollers,
     probes,
     queue,
     quotas,
+    rollouts,
+    template_nodes,
+    template_pages,
     templates,
     timeline,
     trials,
     violations,
-    workflows,
+    wizard,
+    workflow_nodes,
 )
 from portal.web.access import guard
+from portal.web.audience import init_audience
 from portal.web.errors import init_errors
 from portal.web.frame import init_frame
+from portal.web.tokens import init_tokens
+from portal.web.weight import init_weight
 
 BLUEPRINTS = (
     alerts.bp,
@@ -44,13 +53,19 @@ BLUEPRINTS = (
     log.bp,
     explain.bp,
     ledger.bp,
-    olts.bp,
+    olt_import.bp,  # it is that of portal.web.olts: one blueprint in two modules
     olt_actions.bp,
+    olt_deleted.bp,
     timeline.bp,
-    workflows.bp,
+    workflow_nodes.bp,  # and web/workflows.py, whose blueprint it is
     planning.bp,
     templates.bp,
+    template_pages.bp,
+    template_nodes.bp,
+    rollouts.bp,
+    wizard.bp,
     onus.bp,
+    palette.bp,
     credentials.bp,
     probes.bp,
     trials.bp,
@@ -62,8 +77,11 @@ BLUEPRINTS = (
 def init_web(app: Flask) -> None:
     """Make the app serve pages."""
     login_manager.session_protection = "strong"
+    init_weight(app)
     init_frame(app)
+    init_tokens(app)
     init_errors(app)
+    init_audience(app)
     app.before_request(guard)
     for blueprint in BLUEPRINTS:
         app.register_blueprint(blueprint)

@@ -73,9 +73,12 @@ PAGES = (
     Page("dashboard.index", _l("Home"), "home", "i", thumb=True),
     Page(
         "olts.index", _l("OLTs"), "router", "o",
-        ("olt_actions", "timeline", "credentials", "probes", "trials", "ledger"), thumb=True,
+        ("olt_actions", "olt_deleted", "timeline", "credentials", "probes", "trials", "ledger"), thumb=True,
     ),
-    Page("workflows.index", _l("Workflows"), "sitemap", "w", ("templates", "planning")),
+    Page(
+        "workflows.index", _l("Workflows"), "sitemap", "w",
+        ("templates", "template_pages", "template_nodes", "rollouts", "wizard", "planning"),
+    ),
     Page("executions.index", _l("Executions"), "list-check", "e"),
     Page("pollers.index", _l("Pollers"), "cpu", "p"),
     Page("queue.index", _l("Queue"), "stack-2", "q"),
@@ -187,6 +190,8 @@ def harden(response: Response) -> Response:
         response.headers["Cache-Control"] = "no-store"
     elif request.args.get("v"):
         response.headers["Cache-Control"] = "public, max-age=31536000, immutable"
+    elif request.path.endswith(".woff2"):  # named by the style sheet, without a version
+        response.headers["Cache-Control"] = "public, max-age=2592000"
     return response
 
 

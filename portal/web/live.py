@@ -4,36 +4,46 @@ import hashlib
 import re
 from typing import Any
 
-from flask import Response, current_app, make_response, render_template, request
+from flask import Response, current_app, g, make_response, render_template
 from jinja2 import Template
 
 from portal.extensions import htmx
+from portal.web.audience import publish, wants_fragment
 
-DIGEST_HEADER = "X-Digest"
+# What differs from second to second although nothing happened: ticking times, which live.js keeps fresh.
+_VOLATILE = re.compile(r'(<time [^>]*data-tick="[^"]*"[^>]*>)[^<]*')
 
-# What differs from second to second although nothing happened: ticking times (live.js keeps them fresh) and
-# the signature in a form's token.
-_VOLATILE = re.compile(r'(<time [^>]*data-tick="[^"]*"[^>]*>)[^<]*|(name="csrf_token" value=")[^"]*')
+
+class Faceless:
+    """Instead of a person, for a template that is rendered for many: the role and nothing else."""
+
+    def __init__(self, person: Any) -> None:
+        self.is_authenticated, self.role = person.is_authenticated, getattr(person, "role", None)
 
 
 def digest(html: str) -> str:
     """Short fingerprint of what a person would see change."""
-    stable = _VOLATILE.sub(lambda found: found[1] or found[2], html)
-    return hashlib.sha256(stable.encode()).hexdigest()[:16]
+    return hashlib.sha256(_VOLATILE.sub(r"\1", html).encode()).hexdigest()[:16]
 
 
 def render_block(template: Template, block: str, context: dict[str, Any]) -> str:
-    """One {% block %} of a template, with what Flask gives to every template. What the template sets or imports
-    outside of the block is not there."""
+    """One {% block %} of a template, with what Flask gives to every template but what belongs to one person: the name,
+
+    the token of forms, messages. What the template sets or imports outside of the block is not there.
+    """
     current_app.update_template_context(context)
-    return "".join(template.blocks[block](template.new_context(context)))
+    context["current_user"] = Faceless(context["current_user"])
+    context["get_flashed_messages"] = lambda **_: []
+    g.in_fragment = True
+    try:
+        return "".join(template.blocks[block](template.new_context(context)))
+    finally:
+        g.in_fragment = False
 
 
 def wanted_block(template: Template) -> str | None:
     """The block named like the element that htmx will replace (HX-Target), or None: the whole page is wanted."""
-    if not htmx or htmx.boosted or htmx.history_restore_request:
-        return None
-    return htmx.target if htmx.target in template.blocks else None
+    return htmx.target if wants_fragment() and htmx.target in template.blocks else None
 
 
 def render(name: str, **context: Any) -> Response:
@@ -46,7 +56,4 @@ def render(name: str, **context: Any) -> Response:
     if block is None:
         return make_response(render_template(name, **context))
     html = render_block(template, block, context)
-    mark = digest(html)
-    if request.headers.get(DIGEST_HEADER) == mark:
-        return Response(status=204)
-    return Response(html, headers={DIGEST_HEADER: mark})
+    return publish(html, digest(html))

@@ -67,7 +67,16 @@ def test_each_row_has_a_box_that_belongs_to_the_form_outside_of_the_live_part(th
         "resume",
         "enable",
         "disable",
+        "template",
     ]
+
+
+def test_applying_a_template_goes_on_with_the_chosen_olts(three: Flask) -> None:
+    person = english(three)
+    place = path_of(bulk(person, "template", 1, 3, next=LIST).headers["Location"])
+    assert urlsplit(place).path == "/workflows/templates/apply"
+    assert parse_qs(urlsplit(place).query)["olt"] == ["1", "3"]
+    assert person.get(place).status_code == 200
 
 
 def test_a_viewer_has_neither_boxes_nor_bar_and_may_do_nothing(three: Flask) -> None:

@@ -12,6 +12,7 @@ def fill(session: Session, now: datetime, count: int = 6) -> None:
     """One channel; its latest alert waits, the others were sent."""
     channel = Channel(name="NOC", kind="json", host="alertas.example", target="jsons://alertas.example/secret",
                       alert_kinds=list(AlertKind))  # fmt: skip
+    channel.last_sent_at = now - timedelta(minutes=18) if count > 1 else None
     olt = session.query(Olt).first()
     session.add(channel)
     session.flush()

@@ -49,6 +49,12 @@
       event.preventDefault();
     }
   });
+  // What a person sends shows its effect: the answer to a poll that was under way then is older, and is not shown.
+  var sent = 0;
+  document.addEventListener("htmx:beforeRequest", function (event) {
+    if (event.detail.requestConfig.verb !== "get") { sent += 1; }
+    event.detail.xhr.fachoSent = sent;
+  });
   document.addEventListener("visibilitychange", function () {
     if (document.hidden) { return; }
     tick();
@@ -64,8 +70,10 @@
   // -- what a person has changed in a fragment stays: a tick, a number being typed, a table that was opened
   function changed(name, node) {
     if (name === "open") { return node.tagName === "DETAILS"; }
-    if (node.tagName !== "INPUT") { return false; }
-    return (name === "checked" && node.checked !== node.defaultChecked) || (name === "value" && node.value !== node.defaultValue);
+    if (name === "checked") { return node.checked !== node.defaultChecked; }
+    if (name === "selected") { return node.selected !== node.defaultSelected; }
+    if (name !== "value" || !/^(INPUT|TEXTAREA)$/.test(node.tagName)) { return false; }
+    return node === document.activeElement || node.value !== node.defaultValue;
   }
   Idiomorph.defaults.callbacks.beforeAttributeUpdated = function (name, node) { return !changed(name, node); };
 
@@ -79,7 +87,13 @@
   document.addEventListener("htmx:beforeSwap", function (event) {
     var target = event.detail.target;
     before.clear();
+    var polled = event.detail.requestConfig.verb === "get" && target.hasAttribute("data-live");
+    if (polled && event.detail.xhr.fachoSent < sent) { event.detail.shouldSwap = false; }
     if (!event.detail.shouldSwap) { return; }
+    // A fragment is made for many people: its forms get the token of this page.
+    event.detail.serverResponse = event.detail.serverResponse.replace(/ name="csrf_token" value=""/g, function () {
+      return ' name="csrf_token" value="' + meta("csrf-token") + '"';
+    });
     var mark = event.detail.xhr.getResponseHeader("X-Digest");
     if (mark && target.id) { digests.set(target.id, mark); }
     target.querySelectorAll(".num").forEach(function (tag) { before.set(tag, tag.textContent); });

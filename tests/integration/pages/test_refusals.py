@@ -12,7 +12,7 @@ from sqlalchemy.exc import IntegrityError
 from portal.domain.messages import N_, joined
 from portal.extensions import db, keyring
 from portal.models import Credential, ExecutionStep, Olt, WorkflowNode
-from portal.services.network import olts, workflows
+from portal.services.network import olts, placing
 from portal.services.uniqueness import unique_or_invalid
 from portal.web import metrics
 from portal.web.forms import said
@@ -47,7 +47,7 @@ def test_what_somebody_was_faster_at_is_a_conflict_and_no_fault_of_the_program(
         with unique_or_invalid({}):
             raise IntegrityError("INSERT", {}, Exception("FOREIGN KEY constraint failed"))
 
-    monkeypatch.setattr(workflows, "move_node", race)
+    monkeypatch.setattr(placing, "move_node", race)
     person = english(built)
     answer = person.post("/workflow-nodes/1/move", direction="up")
     assert answer.status_code == 409
@@ -113,7 +113,7 @@ def test_a_secret_that_cannot_be_read_says_what_to_do(built: Flask, monkeypatch:
     def read(*_args: object) -> None:
         _ = db.session.scalars(select(Credential)).one().community
 
-    monkeypatch.setattr(workflows, "move_node", read)
+    monkeypatch.setattr(placing, "move_node", read)
     person = english(built)
     lose_the_key(built)
     answer = person.post("/workflow-nodes/1/move", direction="up")

@@ -1,0 +1,207 @@
+"""Every page of the portal with arguments that make sense: for the budget test and bench/web.py."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from flask import Flask
+from sqlalchemy import select, update
+from sqlalchemy.orm import Session
+from werkzeug.routing import Rule
+
+from portal import models as m
+from portal.domain.statuses import NodeKind, RolloutStatus
+
+NOT_PAGES = ("static", "api.")  # files; the API has budgets of its own
+
+
+def _first(model: Any, *where: Any) -> Callable[[Session], int]:
+    return lambda session: session.scalars(select(model.id).where(*where).order_by(model.id).limit(1)).one()
+
+
+def _latest(model: Any, *where: Any) -> Callable[[Session], int]:
+    return lambda session: session.scalars(select(model.id).where(*where).order_by(model.id.desc()).limit(1)).one()
+
+
+def _huawei(session: Session) -> int:
+    return (
+        session.scalars(select(m.Olt.id).join(m.Brand).where(m.Brand.key == "huawei").order_by(m.Olt.id)).first() or 0
+    )
+
+
+def _master(session: Session) -> int:
+    wanted = select(m.WorkflowNode.id).join(m.Workflow).where(m.Workflow.olt_id == _huawei(session))
+    return session.scalars(wanted.where(m.WorkflowNode.kind == NodeKind.GET).order_by(m.WorkflowNode.id)).first() or 0
+
+
+# Parameter of a URL → the row that it names.
+PARAMETERS: dict[str, Callable[[Session], int]] = {
+    "brand_id": _first(m.Brand),
+    "channel_id": _first(m.Channel),
+    "credential_id": _first(m.Credential),
+    "execution_id": _latest(m.Execution, m.Execution.error_message != ""),
+    "formula_id": _first(m.IndexFormula),
+    "map_id": _first(m.StateMap),
+    "node_id": _master,
+    "oid_id": _first(m.Oid),
+    "olt_id": _huawei,
+    "onu_id": _first(m.Onu),
+    "probe_id": _first(m.Probe),
+    "rollout_id": _first(m.TemplateRollout),
+    "template_id": _first(m.WorkflowTemplate),
+    "tracker_id": _latest(m.QuotaTracker),
+    "trial_id": _first(m.Trial),
+    "violation_id": _latest(m.QuotaViolation),
+}
+
+# The same where an endpoint means another table by it.
+OWN: dict[str, dict[str, Callable[[Session], int]]] = {
+    "olt_deleted.restore": {"olt_id": _first(m.Olt, m.Olt.deleted_at.is_not(None))},
+    "template_nodes.delete": {"node_id": _first(m.TemplateNode)},
+    "template_nodes.edit": {"node_id": _first(m.TemplateNode)},
+    "workflows.reset_node": {"node_id": _first(m.WorkflowNode, m.WorkflowNode.template_node_id.is_not(None))},
+}
+
+# Endpoint → queries worth a look, each without its "?"; {name} is a parameter of above, {at} a moment a while ago.
+QUERIES: dict[str, tuple[str, ...]] = {
+    "alerts.create": ("",),
+    "alerts.edit": ("",),
+    "alerts.index": ("",),
+    "auth.login": ("",),
+    "catalogue.add_oid": ("",),
+    "catalogue.edit_oid": ("",),
+    "catalogue.index": ("", "brand={brand_id}"),
+    "catalogue.oid": ("",),
+    "credentials.create": ("",),
+    "credentials.edit": ("",),
+    "credentials.index": ("",),
+    "dashboard.index": ("",),
+    "dashboard.pulse": ("",),
+    "executions.detail": ("",),
+    "executions.index": ("", "status=FAILED", "olt={olt_id}", "trigger=manual", "before={execution_id}"),
+    "explain.index": ("node={node_id}&at={at}",),
+    "formulas.add_formula": ("",),
+    "formulas.add_states": ("",),
+    "formulas.edit_formula": ("",),
+    "formulas.edit_states": ("",),
+    "formulas.formula": ("",),
+    "formulas.index": ("",),
+    "formulas.state_map": ("",),
+    "formulas.states": ("",),
+    "ledger.export": ("",),
+    "ledger.index": ("",),
+    "log.index": ("", "level=ERROR", "olt={olt_id}"),
+    "olt_actions.disable": ("olt={olt_id}",),
+    "olt_actions.pause": ("olt={olt_id}",),
+    "olt_deleted.index": ("",),
+    "olt_deleted.restore": ("",),
+    "olts.delete": ("",),
+    "olts.detail": ("",),
+    "olts.edit": ("",),
+    "olts.export": ("", "state=unreachable"),
+    "olts.import_csv": ("",),
+    "olts.import_template": ("",),
+    "olts.index": ("", "state=unreachable", "q=LIMA", "sort=state"),
+    "olts.new": ("",),
+    "onus.detail": ("",),
+    "onus.index": ("", "q=CLI-001", "state=offline"),
+    "onus.of_olt": ("", "state=offline"),
+    "palette.index": ("", "q=lima", "q=CLI-001"),
+    "planning.index": ("",),
+    "planning.show_phases": ("olt={olt_id}", ""),
+    "pollers.index": ("", "span=7d"),
+    "probes.detail": ("",),
+    "queue.index": ("",),
+    "quotas.detail": ("",),
+    "quotas.index": ("", "status=QUOTA_NOT_MET", "olt={olt_id}"),
+    "rollouts.detail": ("",),
+    "template_nodes.add": ("",),
+    "template_nodes.delete": ("",),
+    "template_nodes.edit": ("",),
+    "template_pages.delete": ("",),
+    "template_pages.detail": ("",),
+    "template_pages.edit": ("",),
+    "template_pages.new": ("",),
+    "templates.apply": ("template={template_id}",),
+    "templates.index": ("",),
+    "timeline.of_olt": ("hour=0", "hour=-1"),
+    "trials.detail": ("",),
+    "violations.detail": ("",),
+    "violations.index": ("", "severity=CRITICAL"),
+    "wizard.start": ("", "step=olts&brand=huawei"),
+    "workflows.add_node": ("",),
+    "workflows.delete_node": ("",),
+    "workflows.detail": ("",),
+    "workflows.edit_node": ("",),
+    "workflows.index": ("",),
+    "workflows.reset_node": ("",),
+}
+
+
+@dataclass(frozen=True)
+class Address:
+    """One thing to ask for. `path` is "" where the database has no row for it, or a parameter is not known here."""
+
+    endpoint: str
+    query: str
+    path: str
+
+    @property
+    def name(self) -> str:
+        """How it is called in a list."""
+        return f"{self.endpoint}?{self.query}" if self.query else self.endpoint
+
+
+def rules(app: Flask) -> list[Rule]:
+    """The pages of the URL map that can be got, in the order of their addresses."""
+    found = [rule for rule in app.url_map.iter_rules() if "GET" in (rule.methods or ())]
+    return sorted((rule for rule in found if not rule.endpoint.startswith(NOT_PAGES)), key=lambda rule: rule.rule)
+
+
+def furnish(session: Session, now: datetime) -> None:
+    """What tests/support/seed.py makes none of: a template that all Huawei OLTs have and one tries, a deleted OLT."""
+    template = m.WorkflowTemplate(name="Residencial", revision=1)
+    node = m.TemplateNode(template=template, key="rx", name="Potencia RX", kind=NodeKind.GET, oid="huawei.onu_rx_power",
+                          interval_seconds=900, priority=40)  # fmt: skip
+    session.add_all([template, node])
+    session.flush()
+    flows = list(session.scalars(select(m.Workflow).join(m.Olt).join(m.Brand).where(m.Brand.key == "huawei")
+                                 .order_by(m.Workflow.olt_id)))  # fmt: skip
+    for flow in flows:
+        flow.template_id = template.id
+    ids = [flow.id for flow in flows]
+    mine = (m.WorkflowNode.workflow_id.in_(ids), m.WorkflowNode.key == "rx")
+    session.execute(update(m.WorkflowNode).where(*mine).values(template_node_id=node.id, overridden=True))
+    olts = [flow.olt_id for flow in flows]
+    session.add(m.TemplateRollout(template_id=template.id, canary_olt_id=olts[0], olt_ids=olts[1:], before=[],
+                                  status=RolloutStatus.CANARY, actor="operator", started_at=now))  # fmt: skip
+    known = session.scalars(select(m.Olt).limit(1)).one()
+    session.add(m.Olt(name="OLT-RETIRADA", address="10.99.0.1", brand_id=known.brand_id, created_at=now,
+                      credential_id=known.credential_id, deleted_at=now, enabled=False))  # fmt: skip
+    session.flush()
+
+
+def addresses(app: Flask, session: Session) -> Iterator[Address]:
+    """Every page, with the queries of QUERIES; one that is not there is asked without."""
+    shared = {name: _row(session, find) for name, find in PARAMETERS.items()}
+    shared["at"] = (datetime.now(UTC) - timedelta(minutes=20)).strftime("%Y-%m-%dT%H:%M:%S")
+    for rule in rules(app):
+        values = shared | {name: _row(session, find) for name, find in OWN.get(rule.endpoint, {}).items()}
+        for query in QUERIES.get(rule.endpoint, ("",)):
+            yield Address(rule.endpoint, query, _path(app, rule, query, values))
+
+
+def _row(session: Session, find: Callable[[Session], int]) -> int | str:
+    try:
+        return find(session)
+    except Exception:  # noqa: BLE001  (no such row here: whoever asks says so)
+        return ""
+
+
+def _path(app: Flask, rule: Rule, query: str, values: dict[str, Any]) -> str:
+    own = {name: values.get(name, "") for name in rule.arguments}
+    if "" in own.values():
+        return ""
+    path = str(app.url_map.bind("localhost").build(rule.endpoint, own))
+    return f"{path}?{query.format(**values)}" if query else path

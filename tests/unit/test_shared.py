@@ -1,0 +1,116 @@
+"""The shelf of fragments: one is made while others wait, and nobody gets what is older than they may see."""
+
+import threading
+from collections.abc import Callable
+
+from portal.web.shared import LIFE, MOST, Flight, Fragment, Shelf
+
+
+class Hand:
+    """A clock that stands until it is turned."""
+
+    def __init__(self) -> None:
+        self.now = 100.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def started(shelf: Shelf, key: str = "page", since: float = 0.0) -> Flight:
+    found = shelf.get(key, since)
+    assert isinstance(found, Flight)
+    return found
+
+
+def shown(shelf: Shelf, key: str = "page", since: float = 0.0) -> str:
+    found = shelf.get(key, since)
+    return "to be made" if isinstance(found, Flight) else found.body.decode()
+
+
+def landed(shelf: Shelf, html: str, key: str = "page", since: float = 0.0) -> None:
+    flight = started(shelf, key, since)
+    flight.land(Fragment(html, "digest", flight.began))
+
+
+def test_a_fragment_is_there_for_a_second_from_before_its_first_query() -> None:
+    clock = Hand()
+    shelf = Shelf(clock=clock)
+    flight = started(shelf)
+    clock.now += 0.4  # rendering took so long
+    flight.land(Fragment("first", "digest", flight.began))
+    clock.now += LIFE - 0.41
+    assert shown(shelf) == "first"
+    clock.now += 0.02
+    assert shown(shelf) == "to be made"
+
+
+def test_keys_do_not_share() -> None:
+    shelf = Shelf()
+    landed(shelf, "for operators", "operator")
+    assert shown(shelf, "viewer") == "to be made"
+
+
+def test_whoever_wrote_meanwhile_makes_a_new_one_which_is_then_everybodys() -> None:
+    clock = Hand()
+    shelf = Shelf(clock=clock)
+    landed(shelf, "before the click")
+    clock.now += 0.1
+    clicked = clock.now
+    clock.now += 0.1
+    landed(shelf, "after the click", since=clicked)
+    assert shown(shelf) == "after the click"
+
+
+def test_a_rendering_begun_before_the_click_is_not_waited_for_and_replaces_nothing_when_it_lands_late() -> None:
+    clock = Hand()
+    shelf = Shelf(clock=clock)
+    slow = started(shelf)
+    clock.now += 0.1
+    clicked = clock.now
+    clock.now += 0.1
+    fresh = started(shelf, since=clicked)
+    assert shelf._flights["page"] is fresh  # others wait for this one from now on
+    fresh.land(Fragment("after the click", "digest", fresh.began))
+    slow.land(Fragment("before the click", "digest", slow.began))
+    assert shown(shelf) == "after the click"
+
+
+def waiting(shelf: Shelf, count: int, found: list[object]) -> list[threading.Thread]:
+    def ask() -> None:
+        found.append(shelf.get("page"))
+
+    threads = [threading.Thread(target=ask, daemon=True) for _ in range(count)]
+    for thread in threads:
+        thread.start()
+    return threads
+
+
+def joined(threads: list[threading.Thread], act: Callable[[], None]) -> None:
+    act()
+    for thread in threads:
+        thread.join(timeout=10)
+
+
+def test_fifty_who_ask_while_it_is_made_get_the_one_that_is_made() -> None:
+    shelf, found = Shelf(), list[object]()
+    flight = started(shelf)
+    fragment = Fragment("made once", "digest", flight.began)
+    joined(waiting(shelf, 50, found), lambda: flight.land(fragment))
+    assert found == [fragment] * 50
+
+
+def test_when_the_rendering_fails_all_who_waited_make_their_own() -> None:
+    shelf, found = Shelf(), list[object]()
+    flight = started(shelf)
+    joined(waiting(shelf, 3, found), lambda: flight.land(None))
+    assert [type(one) for one in found] == [Flight] * 3
+
+
+def test_the_shelf_never_grows_beyond_its_room() -> None:
+    clock = Hand()
+    shelf = Shelf(clock=clock)
+    for number in range(MOST + 20):
+        clock.now += 0.0001
+        landed(shelf, str(number), f"page {number}")
+    assert len(shelf._kept) == MOST
+    assert shown(shelf, f"page {MOST + 19}") == str(MOST + 19)
