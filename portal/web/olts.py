@@ -165,14 +165,9 @@ def _title(wanted: olts.OltFilter, counts: Mapping[str, int]) -> str:
 def detail(olt_id: int) -> Response:
     """One OLT: who holds it, its workflow, last executions, ports and settings. Live."""
     olt = one(olt_id)
-    running = olts.running_now([olt.id]).get(olt.id)
     return live.render(
         "olts/detail.html",
-        olt=olt,
-        running=running,
-        holder=None if running else holders.of(olt.id),
-        events=olt_events.of(olt.id, now()),
-        event_words=olt_event_words.words,
+        **_who_and_what(olt),
         view=workflows.of_olt(olt, now()),
         promises=quota_card(olt.id),
         ports=olts.ports(olt.id),
@@ -180,6 +175,18 @@ def detail(olt_id: int) -> Response:
         credential=catalogue.credential(olt.credential_id),
         **({} if htmx else _around(olt)),
     )
+
+
+def _who_and_what(olt: Olt) -> dict[str, Any]:
+    """Who has the OLT now, and what happened to it."""
+    running = olts.running_now([olt.id]).get(olt.id)
+    return {
+        "olt": olt,
+        "running": running,
+        "holder": None if running else holders.of(olt.id),
+        "events": olt_events.of(olt.id, now()),
+        "event_words": olt_event_words.words,
+    }
 
 
 def _around(olt: Olt) -> dict[str, Any]:
