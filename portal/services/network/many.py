@@ -159,7 +159,7 @@ def _busy(session: Session, olt_ids: Sequence[int], now: datetime) -> dict[int, 
     for olt_id, found in masters.load(session, now, olt_ids).items():
         nodes = [master.node for master in found]
         share = feasibility.busy_share(nodes, now)
-        if feasibility.verdict(share) is Verdict.FITS:
+        if feasibility.verdict(share) is Verdict.FITS and not feasibility.may_lose(nodes):
             fits[olt_id] = Feasibility(share, Verdict.FITS, (), (), (), None)
         else:
             fits[olt_id] = feasibility.assess(nodes, now)
