@@ -112,7 +112,7 @@ def test_a_table_that_loses_more_than_half_is_held_until_a_second_walk_agrees(di
     logged = discovery.session.scalars(
         select(CoordinatorLog).where(CoordinatorLog.event_type == EventType.SUSPECT_TABLE)
     )
-    assert [row.details for row in logged] == [{"missing": 9, "present": 12}]
+    assert [(row.details["missing"], row.details["present"]) for row in logged] == [(9, 12)]
     discovery.finds(dict.fromkeys(range(3), "1"))
     gone = [number for number, onu in discovery.onus().items() if onu.presence is Presence.DISABLED]
     assert len(gone) == 9
