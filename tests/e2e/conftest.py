@@ -10,12 +10,14 @@ from typing import Any
 import pytest
 from flask import Flask
 from playwright.sync_api import Browser, BrowserContext, Page, sync_playwright
+from sqlalchemy import update
 from sqlalchemy.orm import Session
 from werkzeug.serving import make_server
 
 from app import create_app
 from config import Settings
 from portal.extensions import db, transaction
+from portal.models import User
 from tests.conftest import FERNET_KEY, Databases
 from tests.support import seed
 
@@ -114,6 +116,8 @@ def visit(portal: Portal, browser: Browser, cookies: dict[str, list[Any]]) -> It
         page.on("pageerror", lambda error: problems.append(str(error)))
         page.on("dialog", lambda dialog: problems.append(f"dialog: {dialog.message}"))
         portal.alive()
+        with portal.writing() as session:  # one who chose a language before this test sees what the test asks for
+            session.execute(update(User).values(language=""))
         if username:
             _enter(portal, page, username, cookies)
         page.goto(portal.url + path)

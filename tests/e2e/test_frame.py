@@ -197,8 +197,8 @@ def test_a_lost_server_is_told_quietly_and_found_again_alone(visit: Visit) -> No
 
 def test_a_fragment_waits_while_a_menu_in_it_is_open(visit: Visit) -> None:
     page = visit("/olts/")
-    page.locator(".fx-kebab button").first.click()
-    expect(page.locator(".fx-kebab .dropdown-menu.show")).to_be_visible()
+    page.locator("#olts_live .fx-kebab button").first.click()
+    expect(page.locator("#olts_live .fx-kebab .dropdown-menu.show")).to_be_visible()
     asked: list[str] = []
     page.on("request", lambda request: asked.append(request.url))
     page.evaluate("document.body.dispatchEvent(new CustomEvent('wake'))")

@@ -15,7 +15,7 @@ from tests.e2e.conftest import Portal, Visit
 pytestmark = pytest.mark.e2e
 
 HEAD = "Nombre;Dirección;Marca;Modelo;Credencial;Sitio\r\n"
-ROWS = "".join(f"OLT-E2E-{n:03d};10.77.{n // 250}.{n % 250 + 1};Huawei;MA5800;lab;Ñaña\r\n" for n in range(200))
+ROWS = "".join(f"OLT-E2E-{n:03d};10.66.{n // 250}.{n % 250 + 1};Huawei;MA5800;lab;Ñaña\r\n" for n in range(200))
 
 
 def imported(portal: Portal) -> int:
@@ -27,7 +27,7 @@ def imported(portal: Portal) -> int:
 def table(portal: Portal, tmp_path: Path) -> Iterator[Path]:
     """200 OLTs as Excel saves them on a Spanish machine; the first has an address that is none. Gone afterwards."""
     file = tmp_path / "olts.csv"
-    file.write_bytes((HEAD + ROWS.replace("10.77.0.1;", "10.77.0.1000;", 1)).encode("cp1252"))
+    file.write_bytes((HEAD + ROWS.replace("10.66.0.1;", "10.66.0.1000;", 1)).encode("cp1252"))
     yield file
     with portal.writing() as session:
         session.execute(delete(Olt).where(Olt.name.startswith("OLT-E2E-")))
@@ -48,7 +48,7 @@ def test_two_hundred_olts_are_looked_at_corrected_and_imported(
 
     page.get_by_text("Correct the table and look again").click()
     text = page.locator("#f-text").input_value()
-    page.locator("#f-text").fill(text.replace("10.77.0.1000", "10.77.0.1"))
+    page.locator("#f-text").fill(text.replace("10.66.0.1000", "10.66.0.1"))
     page.get_by_role("button", name="Show what it would do").click()
     expect(page.locator("h1")).to_have_text("200 OLTs would be written")
     assert imported(portal) == 0
@@ -67,7 +67,7 @@ def test_the_refused_rows_are_downloaded_with_their_reason(visit: Visit, table: 
         page.locator("#refused button").click()
     content = Path(waiting.value.path()).read_text("utf-8-sig")
     assert content.splitlines()[0].startswith("Nombre,Dirección")
-    assert "OLT-E2E-000,10.77.0.1000" in content
+    assert "OLT-E2E-000,10.66.0.1000" in content
     assert len(content.splitlines()) == 2
 
 

@@ -38,6 +38,7 @@
   field.addEventListener("keydown", function (event) {
     if (event.key === "ArrowDown") { event.preventDefault(); move(1); }
     else if (event.key === "ArrowUp") { event.preventDefault(); move(-1); }
+    else if (event.key === "Escape") { event.preventDefault(); dialog.close("no"); } // else it would empty the field first
     else if (event.key === "Enter") {
       event.preventDefault();
       var hit = marked();
