@@ -83,7 +83,7 @@ def fill(olts: int, hours: int, now: datetime) -> dict[str, int]:
             _fill_hour(session, nodes, present - back * quota.HOUR, now, chance)
     for back in range(hours, 1, -1):
         with transaction() as session:
-            _copy_hour(session, present - quota.HOUR, present - back * quota.HOUR)
+            copy_hour(session, present - quota.HOUR, present - back * quota.HOUR)
     with transaction() as session:
         session.execute(text("ANALYZE"))
         return {model.__tablename__: _count(session, model) for model in (QuotaTracker, QuotaViolation, Execution)}
@@ -93,7 +93,7 @@ def _count(session: Session, model: Any) -> int:
     return session.scalar(select(func.count()).select_from(model)) or 0
 
 
-def _copy_hour(session: Session, known: datetime, hour: datetime) -> None:
+def copy_hour(session: Session, known: datetime, hour: datetime) -> None:
     """An older hour like a known one."""
     times = {"period_start": hour, "period_end": hour + quota.HOUR, "created_at": hour + quota.HOUR}
     for model in (QuotaTracker, QuotaLoss, QuotaViolation):

@@ -5,9 +5,10 @@ from datetime import datetime, timedelta
 from typing import Any, cast
 from unittest.mock import patch
 
-from sqlalchemy import Table, func, insert, literal, select, text
+from sqlalchemy import Table, func, insert, select, text
 from sqlalchemy.orm import Session
 
+from bench.quota_pages import copy_hour
 from portal.domain import quota
 from portal.extensions import db, transaction
 from portal.models import (
@@ -17,7 +18,6 @@ from portal.models import (
     ExecutionStep,
     Onu,
     PollerStats,
-    QuotaLoss,
     QuotaTracker,
     QuotaViolation,
 )
@@ -87,7 +87,7 @@ def fill(plan: Plan, now: datetime) -> dict[str, int]:
     _past(plan, now)
     for back in range(SEEDED_HOURS + 1, plan.hours + 1):
         with transaction() as session:
-            _copy_hour(session, quota.hour_at(now) - 2 * quota.HOUR, quota.hour_at(now) - back * quota.HOUR)
+            copy_hour(session, quota.hour_at(now) - 2 * quota.HOUR, quota.hour_at(now) - back * quota.HOUR)
     with transaction() as session:
         _pool_history(session, now)
     with db.engine.connect().execution_options(isolation_level="AUTOCOMMIT") as connection:
@@ -147,17 +147,6 @@ def _insert(connection: Any, template: str, rows: int, now: datetime, values: di
     head, _select, rest = filled.partition("SELECT")
     query = f"{head}{_SERIES[dialect].format(last=rows - 1)}SELECT{rest}"
     connection.exec_driver_sql(query.replace("%", "%%") if dialect == "postgresql" else query)
-
-
-def _copy_hour(session: Session, known: datetime, hour: datetime) -> None:
-    """An older hour of quotas like a known one."""
-    times = {"period_start": hour, "period_end": hour + quota.HOUR, "created_at": hour + quota.HOUR}
-    for model in (QuotaTracker, QuotaLoss, QuotaViolation):
-        table: Any = model.__table__
-        columns = [column for column in table.columns if column.name != "id"]
-        copied = [literal(times[one.name], one.type) if one.name in times else one for one in columns]
-        same = select(*copied).where(table.c.period_start == known)
-        session.execute(insert(table).from_select([one.name for one in columns], same))
 
 
 def _pool_history(session: Session, now: datetime) -> None:

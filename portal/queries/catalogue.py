@@ -44,12 +44,6 @@ def brands() -> list[Brand]:
     return list(db.session.scalars(select(Brand).options(selectinload(Brand.models)).order_by(Brand.name)))
 
 
-def brand_names() -> list[tuple[str, str]]:
-    """(key, name) of the brands that have OLTs, by name: what a filter offers."""
-    query = select(Brand.key, Brand.name).join(Olt, Olt.brand_id == Brand.id).where(Olt.deleted_at.is_(None))
-    return [(key, name) for key, name in db.session.execute(query.distinct().order_by(Brand.name))]
-
-
 def credentials() -> list[CredentialRow]:
     """All credentials by name with how many OLTs use them: one SQL statement that touches no secret."""
     of_it = select(func.count(Olt.id)).where(Olt.credential_id == Credential.id).correlate(Credential)

@@ -1,5 +1,7 @@
 """A template tried on one OLT: before and since, then applied to the rest, taken back, or left there."""
 
+from collections.abc import Callable
+
 from flask import Blueprint, Response, abort, flash, redirect, url_for
 from flask_babel import gettext as _
 from flask_login import current_user
@@ -43,40 +45,33 @@ def detail(rollout_id: int) -> Response:
 @requires(Role.OPERATOR)
 def apply_rest(rollout_id: int) -> BaseResponse:
     """Apply the template to the rest."""
-    template_id = _row(rollout_id).template_id
-    try:
-        tell(service.apply_rest(rollout_id, current_user.username, now()))
-    except ServiceError as refused:
-        return _back(rollout_id, refused)
-    return redirect(url_for("template_pages.detail", template_id=template_id), 303)
+    return _end(rollout_id, lambda: tell(service.apply_rest(rollout_id, current_user.username, now())))
 
 
 @bp.post("/<int:rollout_id>/back")
 @requires(Role.OPERATOR)
 def take_back(rollout_id: int) -> BaseResponse:
     """Give the canary back what it had."""
-    template_id = _row(rollout_id).template_id
-    try:
-        service.take_back(rollout_id, current_user.username, now())
-    except ServiceError as refused:
-        return _back(rollout_id, refused)
-    flash(_("Taken back: the OLT has the nodes that it had before."), "success")
-    return redirect(url_for("template_pages.detail", template_id=template_id), 303)
+    done = _("Taken back: the OLT has the nodes that it had before.")
+    return _end(rollout_id, lambda: service.take_back(rollout_id, current_user.username, now()), done)
 
 
 @bp.post("/<int:rollout_id>/keep")
 @requires(Role.OPERATOR)
 def keep(rollout_id: int) -> BaseResponse:
     """End the try; the OLT keeps what it has, the rest gets nothing."""
+    done = _("The try is over; the OLT keeps what it has.")
+    return _end(rollout_id, lambda: service.keep(rollout_id, current_user.username, now()), done)
+
+
+def _end(rollout_id: int, verb: Callable[[], object], done: str = "") -> BaseResponse:
+    """Do it and go to the template's page, saying `done`; back to the try when it is refused."""
     template_id = _row(rollout_id).template_id
     try:
-        service.keep(rollout_id, current_user.username, now())
+        verb()
     except ServiceError as refused:
-        return _back(rollout_id, refused)
-    flash(_("The try is over; the OLT keeps what it has."), "success")
+        flash(refusal(refused), "error")
+        return redirect(url_for("rollouts.detail", rollout_id=rollout_id), 303)
+    if done:
+        flash(done, "success")
     return redirect(url_for("template_pages.detail", template_id=template_id), 303)
-
-
-def _back(rollout_id: int, refused: ServiceError) -> BaseResponse:
-    flash(refusal(refused), "error")
-    return redirect(url_for("rollouts.detail", rollout_id=rollout_id), 303)

@@ -12,7 +12,7 @@ from portal.extensions import transaction
 from portal.models import WorkflowNode
 from portal.services.dispatch import clock, waiting
 from portal.services.errors import Conflict, Invalid
-from portal.services.network import workflows
+from portal.services.network import node_input, workflows
 
 NEEDS_A_CLOCK = N_("a node that leaves its chain needs a clock of its own: give it one in its form")
 OTHER_PRIORITY = N_("masters stand in the order of their priority: to move it further, change its priority")
@@ -119,7 +119,7 @@ def _chain(
     """Hang a node on another master."""
     if master is None:
         raise Invalid({"master_id": NEEDS_A_CLOCK})
-    workflows.check_chain(node, master)
+    node_input.check_chain(node, master)
     siblings = [other for other in node.workflow.nodes if other.master is master]
     siblings.sort(key=lambda sibling: (sibling.position, sibling.id))
     was_master = node.master is None

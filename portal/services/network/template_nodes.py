@@ -75,7 +75,7 @@ def update_node(
         node = _node(session, node_id)
         before = columns_of(node)
         master = _master(template, fields["master_id"]) if "master_id" in fields else node.master
-        _check_chain_change(node, master)
+        node_input.check_chain(node, master)
         columns = node_input.columns(fields, before, chained=master is not None)
         if columns["key"] != node.key:
             raise Invalid({"key": KEY_STAYS})
@@ -165,22 +165,7 @@ def _last(template: WorkflowTemplate, master: TemplateNode | None) -> int:
 
 
 def _master(template: WorkflowTemplate, master_id: object) -> TemplateNode | None:
-    """The master that `master_id` names; Invalid when it is of another template or chained itself."""
-    if master_id in (None, ""):
-        return None
-    found = next((node for node in _present(template) if str(node.id) == str(master_id)), None)
-    if found is None:
-        raise Invalid({"master_id": N_("is no node of this template")})
-    if found.master_id is not None:
-        raise Invalid({"master_id": N_("is chained itself: choose its master, chains have one level")})
-    return found
-
-
-def _check_chain_change(node: TemplateNode, master: TemplateNode | None) -> None:
-    if master is node:
-        raise Invalid({"master_id": N_("a node cannot be its own master")})
-    if master is not None and node.chained:
-        raise Invalid({"master_id": N_("this node has a chain of its own: move or delete its chained nodes first")})
+    return node_input.master(_present(template), master_id, N_("is no node of this template"))
 
 
 def _check_key(template: WorkflowTemplate, key: str) -> None:

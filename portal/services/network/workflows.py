@@ -79,7 +79,7 @@ def change(
 ) -> dict[str, list[Any]]:  # fmt: skip
     """Give a node of a begun workflow all its columns and its master. Returns field → [old, new]; Invalid."""
     before = columns_of(node)
-    check_chain(node, master)
+    node_input.check_chain(node, master)
     _check_key(node.workflow, node, columns["key"])
     changes = audit.difference(before, columns)
     if master is not node.master:
@@ -220,22 +220,7 @@ def begin(session: Session, node_id: int) -> tuple[Begun, WorkflowNode]:
 
 def master_of(workflow: Workflow, master_id: object) -> WorkflowNode | None:
     """The master that `master_id` names; Invalid when it is of another workflow or chained itself."""
-    if master_id in (None, ""):
-        return None
-    found = next((node for node in workflow.nodes if str(node.id) == str(master_id)), None)
-    if found is None:
-        raise Invalid({"master_id": N_("is no node of this workflow")})
-    if found.master_id is not None:
-        raise Invalid({"master_id": N_("is chained itself: choose its master, chains have one level")})
-    return found
-
-
-def check_chain(node: WorkflowNode, master: WorkflowNode | None) -> None:
-    """Invalid when the node cannot hang on this master."""
-    if master is node:
-        raise Invalid({"master_id": N_("a node cannot be its own master")})
-    if master is not None and node.chained:
-        raise Invalid({"master_id": N_("this node has a chain of its own: move or delete its chained nodes first")})
+    return node_input.master(workflow.nodes, master_id, N_("is no node of this workflow"))
 
 
 def _check_key(workflow: Workflow, node: WorkflowNode | None, key: str) -> None:

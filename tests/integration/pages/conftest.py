@@ -38,3 +38,16 @@ def built(app: Flask) -> Iterator[Flask]:
         seed.add_users(datetime.now(UTC))
         builders.make_node(builders.make_olt())
     yield app
+
+
+@pytest.fixture
+def board(app: Flask) -> Iterator[Flask]:
+    """OLT-LIMA: a discovery (1), and a GET of the power (2) to which description (3) and serial (4) are chained."""
+    with app.app_context():
+        seed.add_users(datetime.now(UTC))
+        olt = builders.make_olt()
+        builders.make_node(olt)
+        master = builders.make_node(olt, "rx", kind="get", oid="huawei.onu_rx_power", name="Potencia RX")
+        builders.make_chained(master)
+        builders.make_chained(master, "serial")
+    yield app

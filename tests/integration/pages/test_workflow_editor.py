@@ -1,7 +1,6 @@
 """The workflow editor over HTTP: two forms at once, undo, places of cards, the form beside the board, templates."""
 
 import json
-from collections.abc import Iterator
 from datetime import UTC, datetime
 from typing import Any
 
@@ -11,46 +10,19 @@ from flask import Flask
 from werkzeug.test import TestResponse
 
 from portal.extensions import db
-from portal.models import NodeDay, NodePace, Olt, TemplateNode, Workflow, WorkflowNode, WorkflowTemplate
+from portal.models import NodeDay, NodePace, Olt, TemplateNode, Workflow, WorkflowTemplate
 from portal.services.network import workflows
 from portal.services.network.node_trees import write_template
 from portal.services.network.trees import tree_of
-from tests.support import builders, seed
+from tests.support import builders
+from tests.support.boards import BOARD, DESCRIPTION, DISCOVERY, RX, SERIAL, node_of, order
 from tests.support.pages import Visitor, path_of, soup, text_of, title_of
 from tests.support.web import english, form_values, statements, written
-
-BOARD = "/olts/1/workflow"
-DISCOVERY, RX, DESCRIPTION, SERIAL = 1, 2, 3, 4
-
-
-@pytest.fixture
-def built(app: Flask) -> Iterator[Flask]:
-    """OLT-LIMA: a discovery (1), and a GET of the power (2) to which description (3) and serial (4) are chained."""
-    with app.app_context():
-        seed.add_users(datetime.now(UTC))
-        olt = builders.make_olt()
-        builders.make_node(olt)
-        master = builders.make_node(olt, "rx", kind="get", oid="huawei.onu_rx_power", name="Potencia RX")
-        builders.make_chained(master)
-        builders.make_chained(master, "serial")
-    yield app
-
-
-def node_of(app: Flask, node_id: int) -> WorkflowNode:
-    with app.app_context():
-        node = db.session.get(WorkflowNode, node_id)
-        assert node is not None
-        db.session.expunge(node)
-        return node
 
 
 def revision(app: Flask) -> int:
     with app.app_context():
         return db.session.query(Workflow.revision).filter_by(olt_id=1).scalar() or 0
-
-
-def order(person: Visitor) -> list[int]:
-    return [int(str(tag["id"]).removeprefix("node-")) for tag in soup(person.get(BOARD)).select("article.nw-node")]
 
 
 def edit(node_id: int) -> str:
@@ -72,13 +44,13 @@ def said(answer: TestResponse) -> tuple[str, str]:
 # ---------------------------------------------------------------------------------------------------- two forms at once
 
 
-def test_the_second_of_two_forms_is_shown_both_sides_and_may_save_again(built: Flask) -> None:
-    ana, rosa = english(built, "admin"), english(built)
+def test_the_second_of_two_forms_is_shown_both_sides_and_may_save_again(board: Flask) -> None:
+    ana, rosa = english(board, "admin"), english(board)
     mine, theirs = form_values(ana.get(edit(RX))), form_values(rosa.get(edit(RX)))
     assert rosa.post(edit(RX), **theirs | {"interval": "30m", "max_retries": "1"}).status_code == 303
     answer = ana.post(edit(RX), **mine | {"interval": "20m", "time_limit": "77"})
     assert answer.status_code == 409
-    assert (node_of(built, RX).interval_seconds, node_of(built, RX).time_limit) == (1800, 120)
+    assert (node_of(board, RX).interval_seconds, node_of(board, RX).time_limit) == (1800, 120)
     told = text_of(answer)
     assert "operator changed the same meanwhile" in told
     cells = [" ".join(cell.get_text(" ").split()) for cell in soup(answer).select(".wb-both tbody td")]
@@ -87,21 +59,21 @@ def test_the_second_of_two_forms_is_shown_both_sides_and_may_save_again(built: F
     again = form_values(answer)
     assert (again["interval"], again["time_limit"], again["max_retries"]) == ("20m", "77", "1")
     assert ana.post(edit(RX), **again).status_code == 303
-    after = node_of(built, RX)
+    after = node_of(board, RX)
     assert (after.interval_seconds, after.time_limit, after.max_retries) == (1200, 77, 1)
 
 
-def test_what_only_the_other_changed_comes_in_with_a_note(built: Flask) -> None:
-    ana, rosa = english(built, "admin"), english(built)
+def test_what_only_the_other_changed_comes_in_with_a_note(board: Flask) -> None:
+    ana, rosa = english(board, "admin"), english(board)
     mine, theirs = form_values(ana.get(edit(RX))), form_values(rosa.get(edit(RX)))
     rosa.post(edit(RX), **theirs | {"interval": "30m"})
     assert ana.post(edit(RX), **mine | {"name": "Power"}).status_code == 303
-    assert (node_of(built, RX).name, node_of(built, RX).interval_seconds) == ("Power", 1800)
+    assert (node_of(board, RX).name, node_of(board, RX).interval_seconds) == ("Power", 1800)
     assert "Changed by others meanwhile: Every: 15 min → 30 min" in text_of(ana.get(BOARD))
 
 
-def test_a_conflict_in_a_form_with_a_mistake_is_told_once_the_mistake_is_mended(built: Flask) -> None:
-    ana, rosa = english(built, "admin"), english(built)
+def test_a_conflict_in_a_form_with_a_mistake_is_told_once_the_mistake_is_mended(board: Flask) -> None:
+    ana, rosa = english(board, "admin"), english(board)
     mine, theirs = form_values(ana.get(edit(RX))), form_values(rosa.get(edit(RX)))
     rosa.post(edit(RX), **theirs | {"name": "Theirs"})
     wrong = ana.post(edit(RX), **mine | {"name": "Mine", "interval": "soon"})
@@ -109,11 +81,11 @@ def test_a_conflict_in_a_form_with_a_mistake_is_told_once_the_mistake_is_mended(
     again = form_values(wrong)
     assert (again["name"], again["interval"], again["revision"]) == ("Mine", "soon", mine["revision"])
     assert ana.post(edit(RX), **again | {"interval": "15m"}).status_code == 409
-    assert node_of(built, RX).name == "Theirs"
+    assert node_of(board, RX).name == "Theirs"
 
 
-def test_a_form_of_a_node_that_was_deleted_shows_what_was_typed_and_who_deleted_it(built: Flask) -> None:
-    ana, rosa = english(built, "admin"), english(built)
+def test_a_form_of_a_node_that_was_deleted_shows_what_was_typed_and_who_deleted_it(board: Flask) -> None:
+    ana, rosa = english(board, "admin"), english(board)
     mine = form_values(ana.get(edit(SERIAL)))
     rosa.get(BOARD)
     rosa.post(f"/workflow-nodes/{SERIAL}/delete")
@@ -126,20 +98,20 @@ def test_a_form_of_a_node_that_was_deleted_shows_what_was_typed_and_who_deleted_
 
 
 @pytest.mark.parametrize("opened", ["", "no json", "[]", "{}", '{"kind": []}', "9" * 30_000])
-def test_a_form_whose_beginning_is_garbled_saves_what_it_says(built: Flask, opened: str) -> None:
-    person = english(built)
+def test_a_form_whose_beginning_is_garbled_saves_what_it_says(board: Flask, opened: str) -> None:
+    person = english(board)
     values = form_values(person.get(edit(RX))) | {"opened": opened, "name": "Power"}
     assert person.post(edit(RX), **values).status_code == 303
-    assert node_of(built, RX).name == "Power"
+    assert node_of(board, RX).name == "Power"
 
 
-def test_a_chained_node_is_given_a_clock_in_its_form(built: Flask) -> None:
-    person = english(built)
+def test_a_chained_node_is_given_a_clock_in_its_form(board: Flask) -> None:
+    person = english(board)
     assert "edit?own=1" in person.get(edit(SERIAL)).text
     values = form_values(person.get(edit(SERIAL) + "?own=1"))
     assert person.post(edit(SERIAL) + "?own=1", **values).status_code == 422
     assert person.post(edit(SERIAL) + "?own=1", **values | {"interval": "20m"}).status_code == 303
-    assert (node_of(built, SERIAL).master_id, node_of(built, SERIAL).interval_seconds) == (None, 1200)
+    assert (node_of(board, SERIAL).master_id, node_of(board, SERIAL).interval_seconds) == (None, 1200)
 
 
 # ---------------------------------------------------------------------------------------------------------------- undo
@@ -153,8 +125,8 @@ def undo_form(person: Visitor) -> dict[str, str]:
     return {"revision": str(field["value"]), "text": " ".join(form.get_text(" ").split())}
 
 
-def test_the_board_offers_to_undo_the_last_change_and_then_to_do_it_again(built: Flask) -> None:
-    person = english(built)
+def test_the_board_offers_to_undo_the_last_change_and_then_to_do_it_again(board: Flask) -> None:
+    person = english(board)
     person.get(BOARD)
     person.post(f"/workflow-nodes/{SERIAL}/move", direction="up")
     offer = undo_form(person)
@@ -169,8 +141,8 @@ def test_the_board_offers_to_undo_the_last_change_and_then_to_do_it_again(built:
     assert order(person) == [DISCOVERY, RX, SERIAL, DESCRIPTION]
 
 
-def test_undo_on_a_board_that_changed_meanwhile_changes_nothing_and_says_so(built: Flask) -> None:
-    person = english(built)
+def test_undo_on_a_board_that_changed_meanwhile_changes_nothing_and_says_so(board: Flask) -> None:
+    person = english(board)
     offer = undo_form(person)
     person.post(f"/workflow-nodes/{SERIAL}/move", direction="up")
     answer = press(person, BOARD + "/undo", revision=offer["revision"])
@@ -181,18 +153,18 @@ def test_undo_on_a_board_that_changed_meanwhile_changes_nothing_and_says_so(buil
     assert "not its last change any more" in text_of(person.get(BOARD))
 
 
-def test_what_comes_back_by_undo_is_named(built: Flask) -> None:
-    person = english(built)
+def test_what_comes_back_by_undo_is_named(board: Flask) -> None:
+    person = english(board)
     person.get(BOARD)
     person.post(f"/workflow-nodes/{RX}/delete")
-    answer = press(person, BOARD + "/undo", revision=str(revision(built)))
+    answer = press(person, BOARD + "/undo", revision=str(revision(board)))
     names = "Potencia RX, description, serial"
     assert said(answer) == ("green", f"{names} came back as new nodes: what ran of the deleted ones stays with them.")
     assert len(order(person)) == 4
 
 
-def test_a_viewer_sees_the_last_change_and_no_button(built: Flask) -> None:
-    person = english(built, "viewer")
+def test_a_viewer_sees_the_last_change_and_no_button(board: Flask) -> None:
+    person = english(board, "viewer")
     page = soup(person.get(BOARD))
     assert page.select_one(".wb-last") is not None
     assert page.select("form[action$='/undo'], .wb-grip, #panel") == []
@@ -203,21 +175,21 @@ def test_a_viewer_sees_the_last_change_and_no_button(built: Flask) -> None:
 # -------------------------------------------------------------------------------------------------------------- places
 
 
-def test_a_card_is_placed_in_another_chain_and_the_answer_is_the_board(built: Flask) -> None:
-    person = english(built)
+def test_a_card_is_placed_in_another_chain_and_the_answer_is_the_board(board: Flask) -> None:
+    person = english(board)
     person.get(BOARD)
-    answer = press(person, f"/workflow-nodes/{SERIAL}/place", master=DISCOVERY, revision=revision(built))
+    answer = press(person, f"/workflow-nodes/{SERIAL}/place", master=DISCOVERY, revision=revision(board))
     assert (answer.status_code, 'id="board"' in answer.text, "<html" in answer.text) == (200, True, False)
     assert "HX-Trigger" not in answer.headers
     assert order(person) == [DISCOVERY, SERIAL, RX, DESCRIPTION]
-    person.post(f"/workflow-nodes/{SERIAL}/place", master=RX, before=DESCRIPTION, revision=revision(built))
+    person.post(f"/workflow-nodes/{SERIAL}/place", master=RX, before=DESCRIPTION, revision=revision(board))
     assert order(person) == [DISCOVERY, RX, SERIAL, DESCRIPTION]
 
 
-def test_a_refused_place_gives_the_board_as_it_is_and_the_reason(built: Flask) -> None:
-    person = english(built)
+def test_a_refused_place_gives_the_board_as_it_is_and_the_reason(board: Flask) -> None:
+    person = english(board)
     person.get(BOARD)
-    now = revision(built)
+    now = revision(board)
     cases: list[tuple[dict[str, Any], str]] = [
         ({"master": "", "before": RX, "revision": now}, "needs a clock of its own"),
         ({"master": DESCRIPTION, "revision": now}, "chains have one level"),
@@ -230,14 +202,14 @@ def test_a_refused_place_gives_the_board_as_it_is_and_the_reason(built: Flask) -
         assert words in said(answer)[1], values
         assert f'id="node-{SERIAL}"' in answer.text
     assert order(person) == [DISCOVERY, RX, DESCRIPTION, SERIAL]
-    assert revision(built) == now
+    assert revision(board) == now
 
 
 # ------------------------------------------------------------------------------------------------ form beside the board
 
 
-def test_the_form_of_a_card_comes_alone_for_the_panel(built: Flask) -> None:
-    person = english(built)
+def test_the_form_of_a_card_comes_alone_for_the_panel(board: Flask) -> None:
+    person = english(board)
     person.get(BOARD)
     answer = person.fragment(edit(RX), "panel")
     page = soup(answer)
@@ -250,20 +222,20 @@ def test_the_form_of_a_card_comes_alone_for_the_panel(built: Flask) -> None:
     ]  # fmt: skip
 
 
-def test_a_form_saved_in_the_panel_comes_back_as_stored_and_the_board_is_told(built: Flask) -> None:
-    person = english(built)
+def test_a_form_saved_in_the_panel_comes_back_as_stored_and_the_board_is_told(board: Flask) -> None:
+    person = english(board)
     values = form_values(person.get(edit(RX)))
     answer = press(person, edit(RX), "panel", **values | {"name": "Power"})
     assert (answer.status_code, said(answer)) == (200, ("green", "Node Power was saved."))
     assert "wake" in json.loads(answer.headers["HX-Trigger"])
-    assert form_values(answer, "form.nw-form")["revision"] == str(revision(built))
+    assert form_values(answer, "form.nw-form")["revision"] == str(revision(board))
     wrong = press(person, edit(RX), "panel", **form_values(answer, "form.nw-form") | {"interval": "soon"})
     assert (wrong.status_code, "HX-Trigger" in wrong.headers) == (200, False)
     assert "15m" in wrong.text
 
 
-def test_a_node_added_in_the_panel_goes_on_as_its_own_form(built: Flask) -> None:
-    person = english(built)
+def test_a_node_added_in_the_panel_goes_on_as_its_own_form(board: Flask) -> None:
+    person = english(board)
     path = f"{BOARD}/nodes/new?master={RX}"
     values = form_values(person.fragment(path, "panel"), "form.nw-form")
     person.get(BOARD)
@@ -271,22 +243,22 @@ def test_a_node_added_in_the_panel_goes_on_as_its_own_form(built: Flask) -> None
     answer = press(person, path, "panel", **values)
     form = soup(answer).select_one("form.nw-form")
     assert form is not None
-    assert (form["action"], node_of(built, 5).master_id) == (edit(5), RX)
+    assert (form["action"], node_of(board, 5).master_id) == (edit(5), RX)
     assert json.loads(answer.headers["HX-Trigger"])["chosen"] == {"node": 5}
 
 
-def test_two_panels_at_once_get_the_same_conflict_as_two_pages(built: Flask) -> None:
-    ana, rosa = english(built, "admin"), english(built)
+def test_two_panels_at_once_get_the_same_conflict_as_two_pages(board: Flask) -> None:
+    ana, rosa = english(board, "admin"), english(board)
     mine, theirs = form_values(ana.get(edit(RX))), form_values(rosa.get(edit(RX)))
     press(rosa, edit(RX), "panel", **theirs | {"name": "Theirs"})
     answer = press(ana, edit(RX), "panel", **mine | {"name": "Mine"})
     assert answer.status_code == 200
     assert soup(answer).select_one(".wb-conflict") is not None
-    assert node_of(built, RX).name == "Theirs"
+    assert node_of(board, RX).name == "Theirs"
 
 
-def test_what_if_tells_the_share_and_the_quotas_of_the_hour(built: Flask) -> None:
-    person = english(built)
+def test_what_if_tells_the_share_and_the_quotas_of_the_hour(board: Flask) -> None:
+    person = english(board)
     values = form_values(person.get(edit(RX)))
     path = f"/capacity/olts/1/what-if?node={RX}"
     text = text_of(person.post(path, **values | {"interval": "5m"}))
@@ -297,15 +269,15 @@ def test_what_if_tells_the_share_and_the_quotas_of_the_hour(built: Flask) -> Non
 # --------------------------------------------------------------------------------------------------------------- cards
 
 
-def test_a_card_says_how_long_its_node_takes_and_how_much_changes(built: Flask) -> None:
+def test_a_card_says_how_long_its_node_takes_and_how_much_changes(board: Flask) -> None:
     at = datetime.now(UTC)
-    with written(built) as session:
+    with written(board) as session:
         session.add(NodePace(node_id=RX, durations=[900], p50_ms=900, p95_ms=2000, updated_at=at))
         day = at.replace(hour=0, minute=0, second=0, microsecond=0)
         for node, read, changed in ((RX, 1000, 30), (DESCRIPTION, 200, 0)):
             session.add(NodeDay(node_id=node, olt_id=1, day=day, runs=4, duration_ms=1360, values_read=read,
                                 values_changed=changed))  # fmt: skip
-    page = soup(english(built).get(BOARD))
+    page = soup(english(board).get(BOARD))
     texts = {node: " ".join(page.select_one(f"#node-{node}").get_text(" ").replace("\u202f", " ").split())  # type: ignore[union-attr]
              for node in (RX, DESCRIPTION, SERIAL)}  # fmt: skip
     assert "usually 900 ms · 3.0 % changed" in texts[RX]
@@ -314,16 +286,16 @@ def test_a_card_says_how_long_its_node_takes_and_how_much_changes(built: Flask) 
 
 
 @pytest.fixture
-def templated(built: Flask) -> Flask:
+def templated(board: Flask) -> Flask:
     """The same, all nodes from the template Huawei, which has them so."""
-    with written(built) as session:
+    with written(board) as session:
         workflow = session.query(Workflow).one()
         workflow.template = WorkflowTemplate(name="Huawei")
         session.flush()
         write_template(session, workflow.template, tree_of(workflow.nodes))
         for node in workflow.nodes:
             node.template_node_id = session.query(TemplateNode.id).filter_by(key=node.key).scalar()
-    return built
+    return board
 
 
 def test_a_node_that_differs_from_its_template_is_marked_and_reset_after_a_look(templated: Flask) -> None:
@@ -353,8 +325,8 @@ def test_a_reset_that_was_overtaken_changes_nothing(templated: Flask) -> None:
     assert node_of(templated, RX).name == "Otra"
 
 
-def test_a_node_without_a_template_has_nothing_to_go_back_to(built: Flask) -> None:
-    assert english(built).get(f"/workflow-nodes/{RX}/reset").status_code == 404
+def test_a_node_without_a_template_has_nothing_to_go_back_to(board: Flask) -> None:
+    assert english(board).get(f"/workflow-nodes/{RX}/reset").status_code == 404
 
 
 def test_the_board_of_a_template_costs_the_same_however_many_nodes_differ(templated: Flask) -> None:

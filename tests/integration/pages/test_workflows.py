@@ -1,6 +1,5 @@
 """Pages of workflows over HTTP: the board, forms of nodes, and the buttons that move, switch, run and delete them."""
 
-from collections.abc import Iterator
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
@@ -24,42 +23,15 @@ from portal.models import (
 )
 from tests.conftest import Databases
 from tests.support import builders, seed
+from tests.support.boards import BOARD, DESCRIPTION, DISCOVERY, RX, SERIAL, node_of, order
 from tests.support.pages import Visitor, path_of, soup, text_of, title_of
 from tests.support.web import complaints, english, form_values, quick, statements, written
-
-BOARD = "/olts/1/workflow"
-DISCOVERY, RX, DESCRIPTION, SERIAL = 1, 2, 3, 4
-
-
-@pytest.fixture
-def built(app: Flask) -> Iterator[Flask]:
-    """OLT-LIMA: a discovery (1), and a GET of the power (2) to which description (3) and serial (4) are chained."""
-    with app.app_context():
-        seed.add_users(datetime.now(UTC))
-        olt = builders.make_olt()
-        builders.make_node(olt)
-        master = builders.make_node(olt, "rx", kind="get", oid="huawei.onu_rx_power", name="Potencia RX")
-        builders.make_chained(master)
-        builders.make_chained(master, "serial")
-    yield app
 
 
 def card(person: Visitor, node_id: int) -> Tag:
     found = soup(person.get(BOARD)).select_one(f"#node-{node_id}")
     assert found is not None
     return found
-
-
-def order(person: Visitor) -> list[int]:
-    return [int(str(tag["id"]).removeprefix("node-")) for tag in soup(person.get(BOARD)).select("article.nw-node")]
-
-
-def node_of(app: Flask, node_id: int) -> WorkflowNode:
-    with app.app_context():
-        node = db.session.get(WorkflowNode, node_id)
-        assert node is not None
-        db.session.expunge(node)
-        return node
 
 
 def ran(app: Flask, status: ExecutionStatus, step: StepStatus, error: ErrorKind | None = None) -> None:
@@ -89,55 +61,55 @@ def ran(app: Flask, status: ExecutionStatus, step: StepStatus, error: ErrorKind 
 # --------------------------------------------------------------------------------------------------------------- board
 
 
-def test_the_board_shows_masters_by_priority_with_their_chains_beneath(built: Flask) -> None:
-    person = english(built, "viewer")
+def test_the_board_shows_masters_by_priority_with_their_chains_beneath(board: Flask) -> None:
+    person = english(board, "viewer")
     assert order(person) == [DISCOVERY, RX, DESCRIPTION, SERIAL]
     page = soup(person.get(BOARD))
     assert [len(lane.select(".nw-chain > li")) for lane in page.select(".nw-lane")] == [0, 2]
     assert (title_of(person.get(BOARD)), page.select("main form[method=post]")) == ("Workflow of OLT-LIMA", [])
 
 
-def test_an_olt_without_nodes_says_where_to_begin(built: Flask) -> None:
-    with written(built) as session:
+def test_an_olt_without_nodes_says_where_to_begin(board: Flask) -> None:
+    with written(board) as session:
         session.query(WorkflowNode).delete()
-    assert "Start with a discovery" in text_of(english(built).get(BOARD))
+    assert "Start with a discovery" in text_of(english(board).get(BOARD))
 
 
-def test_a_card_shows_the_last_attempt_of_the_last_run(built: Flask) -> None:
-    ran(built, ExecutionStatus.SUCCESS, StepStatus.SUCCESS)
-    text = " ".join(card(english(built), DESCRIPTION).get_text(" ").replace("\u202f", " ").split())
+def test_a_card_shows_the_last_attempt_of_the_last_run(board: Flask) -> None:
+    ran(board, ExecutionStatus.SUCCESS, StepStatus.SUCCESS)
+    text = " ".join(card(english(board), DESCRIPTION).get_text(" ").replace("\u202f", " ").split())
     for words in ("Succeeded", "340 ms", "64 rows", "s ago"):
         assert words in text
 
 
-def test_a_failed_step_says_why_in_words(built: Flask) -> None:
-    ran(built, ExecutionStatus.FAILED, StepStatus.FAILED, ErrorKind.TIMEOUT)
-    person = english(built)
+def test_a_failed_step_says_why_in_words(board: Flask) -> None:
+    ran(board, ExecutionStatus.FAILED, StepStatus.FAILED, ErrorKind.TIMEOUT)
+    person = english(board)
     assert "did not answer in time" in card(person, DESCRIPTION).get_text()
     assert "did not answer in time" in card(person, RX).get_text()
     assert "1 fails" in text_of(person.get("/workflows/"))
 
 
-def test_the_board_is_live_and_silent_while_nothing_changes(built: Flask) -> None:
-    person = english(built)
+def test_the_board_is_live_and_silent_while_nothing_changes(board: Flask) -> None:
+    person = english(board)
     first = person.fragment(BOARD, "board")
     assert (first.status_code, "<html" in first.text) == (200, False)
     assert person.fragment(BOARD, "board", first.headers["X-Digest"]).status_code == 204
-    ran(built, ExecutionStatus.SUCCESS, StepStatus.SUCCESS)
+    ran(board, ExecutionStatus.SUCCESS, StepStatus.SUCCESS)
     assert person.fragment(BOARD, "board", first.headers["X-Digest"]).status_code == 200
 
 
-def test_the_board_costs_the_same_however_many_nodes_and_runs_there_are(built: Flask) -> None:
-    person = english(built)
-    few = statements(built, person, BOARD)
-    with built.app_context():
+def test_the_board_costs_the_same_however_many_nodes_and_runs_there_are(board: Flask) -> None:
+    person = english(board)
+    few = statements(board, person, BOARD)
+    with board.app_context():
         olt = db.session.get(Olt, 1)
         assert olt is not None
         for n in range(8):
             master = builders.make_node(olt, f"m{n}", name=f"M {n}")
             builders.make_chained(master, f"c{n}")
-    ran(built, ExecutionStatus.SUCCESS, StepStatus.SUCCESS)
-    assert statements(built, person, BOARD) <= few + 1 <= 14
+    ran(board, ExecutionStatus.SUCCESS, StepStatus.SUCCESS)
+    assert statements(board, person, BOARD) <= few + 1 <= 14
 
 
 def test_the_list_of_workflows_costs_the_same_for_2_and_for_300_olts(app: Flask) -> None:
@@ -158,28 +130,28 @@ NEW = {"name": "Temperatura", "key": "", "kind": "get", "oid": "huawei.onu_descr
        "interval": "10m", "max_retries": "2", "retry_delay": "120", "time_limit": "60"}  # fmt: skip
 
 
-def test_an_operator_adds_a_master(built: Flask) -> None:
-    person = english(built)
+def test_an_operator_adds_a_master(board: Flask) -> None:
+    person = english(board)
     person.get(BOARD + "/nodes/new")
     answer = person.post(BOARD + "/nodes/new", **NEW)
     assert (answer.status_code, path_of(answer.headers["Location"])) == (303, BOARD)
-    node = node_of(built, 5)
+    node = node_of(board, 5)
     assert (node.key, node.interval_seconds, node.priority, node.time_limit) == ("temperatura", 600, 40, 60)
     assert node.next_run_at is not None
 
 
-def test_an_operator_chains_a_node(built: Flask) -> None:
-    person = english(built)
+def test_an_operator_chains_a_node(board: Flask) -> None:
+    person = english(board)
     path = f"{BOARD}/nodes/new?master={DISCOVERY}"
     page = person.get(path)
     assert title_of(page) == "Add node chained to discovery"
     assert soup(page).select("#f-interval, #f-cron, #f-max_retries") == []
     assert person.post(path, **NEW).status_code == 303
-    assert (node_of(built, 5).master_id, node_of(built, 5).interval_seconds) == (DISCOVERY, None)
+    assert (node_of(board, 5).master_id, node_of(board, 5).interval_seconds) == (DISCOVERY, None)
 
 
-def test_the_master_in_the_url_must_be_of_this_olt(built: Flask) -> None:
-    person = english(built)
+def test_the_master_in_the_url_must_be_of_this_olt(board: Flask) -> None:
+    person = english(board)
     for wrong in ("99", "9" * 12, str(DESCRIPTION)):
         assert person.get(f"{BOARD}/nodes/new?master={wrong}").status_code == 404
 
@@ -198,8 +170,8 @@ MISTAKES: list[tuple[dict[str, str], str, str]] = [
 ]
 
 
-def test_what_is_wrong_stands_beside_its_field(built: Flask) -> None:
-    person = english(built)
+def test_what_is_wrong_stands_beside_its_field(board: Flask) -> None:
+    person = english(board)
     person.get(BOARD + "/nodes/new")
     for change, field, words in MISTAKES:
         answer = person.post(BOARD + "/nodes/new", **(NEW | change))
@@ -207,29 +179,29 @@ def test_what_is_wrong_stands_beside_its_field(built: Flask) -> None:
         assert words in complaints(answer)[field], change
 
 
-def test_a_short_interval_with_a_reason_is_saved_shown_and_logged(built: Flask) -> None:
-    person = english(built)
+def test_a_short_interval_with_a_reason_is_saved_shown_and_logged(board: Flask) -> None:
+    person = english(board)
     person.get(BOARD + "/nodes/new")
     given = NEW | {"oid": "huawei.onu_rx_power", "interval": "1m", "override_reason": "laboratory"}
     assert person.post(BOARD + "/nodes/new", **given).status_code == 303
     assert "Shorter than is safe: laboratory" in card(person, 5).get_text()
-    with built.app_context():
+    with board.app_context():
         log = db.session.query(CoordinatorLog).filter_by(event_type="INTERVAL_OVERRIDDEN").one()
         assert "laboratory" in log.message
 
 
 @pytest.mark.parametrize("node_id", [DISCOVERY, DESCRIPTION])
-def test_the_form_of_a_node_saves_what_it_shows_unchanged(built: Flask, node_id: int) -> None:
-    person = english(built)
-    before, path = node_of(built, node_id), f"/workflow-nodes/{node_id}/edit"
+def test_the_form_of_a_node_saves_what_it_shows_unchanged(board: Flask, node_id: int) -> None:
+    person = english(board)
+    before, path = node_of(board, node_id), f"/workflow-nodes/{node_id}/edit"
     assert person.post(path, **form_values(person.get(path))).status_code == 303
-    after = node_of(built, node_id)
+    after = node_of(board, node_id)
     columns = [column.key for column in WorkflowNode.__table__.columns]
     assert {name: getattr(after, name) for name in columns} == {name: getattr(before, name) for name in columns}
 
 
-def test_the_catalogue_of_the_brand_is_offered(built: Flask) -> None:
-    page = soup(english(built).get(BOARD + "/nodes/new"))
+def test_the_catalogue_of_the_brand_is_offered(board: Flask) -> None:
+    page = soup(english(board).get(BOARD + "/nodes/new"))
     offered = [str(option["value"]) for option in page.select("#oids option")]
     assert "huawei.onu_rx_power" in offered
     assert "generic.sysuptime" in offered
@@ -239,8 +211,8 @@ def test_the_catalogue_of_the_brand_is_offered(built: Flask) -> None:
 # ------------------------------------------------------------------------------------------------------------- buttons
 
 
-def test_a_chained_node_moves_up_and_down_without_javascript(built: Flask) -> None:
-    person = english(built)
+def test_a_chained_node_moves_up_and_down_without_javascript(board: Flask) -> None:
+    person = english(board)
     person.get(BOARD)
     assert person.post(f"/workflow-nodes/{SERIAL}/move", direction="up").status_code == 303
     assert order(person) == [DISCOVERY, RX, SERIAL, DESCRIPTION]
@@ -248,27 +220,27 @@ def test_a_chained_node_moves_up_and_down_without_javascript(built: Flask) -> No
     assert order(person) == [DISCOVERY, RX, DESCRIPTION, SERIAL]
 
 
-def test_the_ends_of_a_chain_offer_no_move_beyond(built: Flask) -> None:
-    person = english(built)
+def test_the_ends_of_a_chain_offer_no_move_beyond(board: Flask) -> None:
+    person = english(board)
     assert [b.has_attr("disabled") for b in card(person, DESCRIPTION).select("button[id^=up-], button[id^=down-]")] == [
         True,
         False,
     ]
 
 
-def test_a_node_and_a_workflow_are_switched_off_and_on(built: Flask) -> None:
-    person = english(built)
+def test_a_node_and_a_workflow_are_switched_off_and_on(board: Flask) -> None:
+    person = english(board)
     person.get(BOARD)
     person.post(f"/workflow-nodes/{RX}/enabled", enabled="0")
-    assert (node_of(built, RX).enabled, "is-off" in card(person, RX)["class"]) == (False, True)
+    assert (node_of(board, RX).enabled, "is-off" in card(person, RX)["class"]) == (False, True)
     person.post(f"/workflow-nodes/{RX}/enabled", enabled="1")
     person.post(BOARD + "/enabled", enabled="0")
-    assert node_of(built, RX).enabled
+    assert node_of(board, RX).enabled
     assert "This workflow is disabled" in text_of(person.get(BOARD))
 
 
-def test_deleting_a_master_names_what_goes_with_it(built: Flask) -> None:
-    person = english(built)
+def test_deleting_a_master_names_what_goes_with_it(board: Flask) -> None:
+    person = english(board)
     assert "The 2 nodes chained to it go too" in text_of(person.get(f"/workflow-nodes/{RX}/delete"))
     assert person.post(f"/workflow-nodes/{RX}/delete").status_code == 303
     assert order(person) == [DISCOVERY]
@@ -279,23 +251,23 @@ def executions(app: Flask) -> int:
         return db.session.query(Execution).count()
 
 
-def test_run_now_leads_to_the_execution_and_a_second_click_to_the_same(built: Flask) -> None:
-    person = english(built)
+def test_run_now_leads_to_the_execution_and_a_second_click_to_the_same(board: Flask) -> None:
+    person = english(board)
     person.get(BOARD)
     targets = [path_of(person.post(f"/workflow-nodes/{RX}/run").headers["Location"]) for _click in range(2)]
-    assert (targets, executions(built)) == (["/executions/1", "/executions/1"], 1)
+    assert (targets, executions(board)) == (["/executions/1", "/executions/1"], 1)
     assert "already on its way" in text_of(person.get("/executions/1"))
 
 
-def test_a_chained_node_runs_alone_after_a_question(built: Flask) -> None:
-    person = english(built)
+def test_a_chained_node_runs_alone_after_a_question(board: Flask) -> None:
+    person = english(board)
     form = card(person, SERIAL).select_one("form[action$='/run']")
     assert form is not None
     assert str(form["data-confirm"]) == "Run serial alone? Its master and the rest of the chain are not run."
     targets = [path_of(person.post(str(form["action"])).headers["Location"]) for _click in range(2)]
-    assert (targets, executions(built)) == (["/executions/1", "/executions/1"], 1)
+    assert (targets, executions(board)) == (["/executions/1", "/executions/1"], 1)
     assert "Execution 1 is already on its way" in text_of(person.get("/executions/1"))
-    with built.app_context():
+    with board.app_context():
         one = db.session.query(Execution).one()
         assert (one.node_id, one.trigger, one.requested_by) == (SERIAL, Trigger.MANUAL, "operator")
     waiting = card(person, SERIAL)
@@ -304,18 +276,18 @@ def test_a_chained_node_runs_alone_after_a_question(built: Flask) -> None:
     assert "Pending" not in card(person, RX).get_text(" ")
 
 
-def test_a_master_runs_without_a_question(built: Flask) -> None:
-    form = card(english(built), RX).select_one("form[action$='/run']")
+def test_a_master_runs_without_a_question(board: Flask) -> None:
+    form = card(english(board), RX).select_one("form[action$='/run']")
     assert form is not None
     assert not form.has_attr("data-confirm")
 
 
-def test_a_slot_that_waits_is_moved_to_the_front_by_run_now(built: Flask) -> None:
-    with written(built) as session:
+def test_a_slot_that_waits_is_moved_to_the_front_by_run_now(board: Flask) -> None:
+    with written(board) as session:
         due = datetime.now(UTC) - timedelta(seconds=9)
         session.add(Execution(node_id=RX, olt_id=1, node_name="Potencia RX", device_key="x", priority=40,
                               scheduled_for=due, not_before=due + timedelta(seconds=90)))  # fmt: skip
-    person = english(built)
+    person = english(board)
     person.get(BOARD)
     assert path_of(person.post(f"/workflow-nodes/{RX}/run").headers["Location"]) == "/executions/1"
     text = text_of(person.get("/executions/1"))
@@ -323,10 +295,10 @@ def test_a_slot_that_waits_is_moved_to_the_front_by_run_now(built: Flask) -> Non
     assert "Next try" not in text
 
 
-def test_the_step_of_a_chained_node_is_that_of_its_newest_run(built: Flask) -> None:
-    ran(built, ExecutionStatus.FAILED, StepStatus.FAILED, ErrorKind.TIMEOUT)
+def test_the_step_of_a_chained_node_is_that_of_its_newest_run(board: Flask) -> None:
+    ran(board, ExecutionStatus.FAILED, StepStatus.FAILED, ErrorKind.TIMEOUT)
     at = datetime.now(UTC) - timedelta(seconds=2)
-    with written(built) as session:
+    with written(board) as session:
         alone = Execution(node_id=DESCRIPTION, olt_id=1, node_name="description", device_key="x", priority=40,
                           status=ExecutionStatus.SUCCESS, trigger=Trigger.MANUAL, scheduled_for=at)  # fmt: skip
         session.add(alone)
@@ -336,7 +308,7 @@ def test_the_step_of_a_chained_node_is_that_of_its_newest_run(built: Flask) -> N
         session.flush()
         session.add(ExecutionStep(attempt_id=attempt.id, position=0, node_id=DESCRIPTION, node_key="description",
                                   status=StepStatus.SUCCESS, rows=77, duration_ms=5))  # fmt: skip
-    text = card(english(built), DESCRIPTION).get_text(" ")
+    text = card(english(board), DESCRIPTION).get_text(" ")
     assert "77 rows" in text
     assert "did not answer" not in text
 
@@ -347,8 +319,8 @@ def press(person: Visitor, path: str, target: str) -> tuple[int, str]:
     return answer.status_code, answer.text
 
 
-def test_run_now_in_a_fragment_shows_the_waiting_execution_where_it_was_pressed(built: Flask) -> None:
-    person = english(built)
+def test_run_now_in_a_fragment_shows_the_waiting_execution_where_it_was_pressed(board: Flask) -> None:
+    person = english(board)
     person.get(BOARD)
     code, html = press(person, f"/workflow-nodes/{RX}/run", "board")
     assert (code, "<html" in html, 'id="board"' in html) == (202, False, True)
@@ -358,19 +330,19 @@ def test_run_now_in_a_fragment_shows_the_waiting_execution_where_it_was_pressed(
     assert "Pending" in html
 
 
-def test_run_now_on_a_disabled_olt_is_refused_with_a_reason(built: Flask) -> None:
-    person = english(built)
+def test_run_now_on_a_disabled_olt_is_refused_with_a_reason(board: Flask) -> None:
+    person = english(board)
     person.get(BOARD)
-    with written(built) as session:
+    with written(board) as session:
         session.execute(update(Olt).values(enabled=False))
     assert person.post(f"/workflow-nodes/{RX}/run").status_code == 303
     page = person.get(BOARD)
     assert soup(page).select_one("[data-flash].fx-red") is not None
-    assert (executions(built), soup(page).select("button[id^=run-]")) == (0, [])
+    assert (executions(board), soup(page).select("button[id^=run-]")) == (0, [])
 
 
-def test_a_viewer_presses_nothing(built: Flask) -> None:
-    person = english(built, "viewer")
+def test_a_viewer_presses_nothing(board: Flask) -> None:
+    person = english(board, "viewer")
     for path in (f"/workflow-nodes/{RX}/run", f"/workflow-nodes/{RX}/move", BOARD + "/enabled", BOARD + "/nodes/new"):
         assert person.post(path).status_code == 403
 

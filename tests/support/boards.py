@@ -1,0 +1,22 @@
+"""What the tests of the board share: its nodes as the fixture `board` makes them, and how they are looked at."""
+
+from flask import Flask
+
+from portal.extensions import db
+from portal.models import WorkflowNode
+from tests.support.pages import Visitor, soup
+
+BOARD = "/olts/1/workflow"
+DISCOVERY, RX, DESCRIPTION, SERIAL = 1, 2, 3, 4
+
+
+def order(person: Visitor) -> list[int]:
+    return [int(str(tag["id"]).removeprefix("node-")) for tag in soup(person.get(BOARD)).select("article.nw-node")]
+
+
+def node_of(app: Flask, node_id: int) -> WorkflowNode:
+    with app.app_context():
+        node = db.session.get(WorkflowNode, node_id)
+        assert node is not None
+        db.session.expunge(node)
+        return node
