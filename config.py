@@ -5,11 +5,12 @@ import os
 import re
 import secrets
 import tempfile
+import tomllib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields
 from ipaddress import ip_network
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
@@ -157,7 +158,11 @@ class Settings:
         _networks, "Networks an OLT's address must lie in, separated by commas. Loopback is for simulated OLTs.",
         ("0.0.0.0/0", "::/0"),
     )  # fmt: skip
-    nextcheck_mode: str = setting(_choice("grid", "from_end"), "How next_run_at follows a run (design §5.3).", "grid")
+    nextcheck_mode: str = setting(
+        _choice("grid", "from_end"),
+        "A node's next run: `grid` = its next slot, whenever it ran; `from_end` = its interval after the run's end.",
+        "grid",
+    )  # fmt: skip
     lease_seconds: int = setting(_integer(3, 300), "How long a claim on an OLT lives without a renewal.", 15)
     quarantine_seconds: int = setting(
         _integer(0, 300), "No claims for so long after Redis started or lost its data.", 5
@@ -209,11 +214,16 @@ def _kept_secret(path: Path, make: Callable[[], str]) -> str:
     return temporary
 
 
+def _found(instance: Path, root: Path) -> dict[str, str]:
+    """The defaults that depend on the machine."""
+    database = f"sqlite:///{instance / 'facho.db'}"
+    return {"database_url": database, "redis_url": default_redis_url(root), "timezone": _system_zone()}
+
+
 def _completed(given: dict[str, Any], instance: Path, root: Path) -> dict[str, Any]:
     """Fill in the defaults that depend on the machine or are generated at first start."""
-    given.setdefault("database_url", f"sqlite:///{instance / 'facho.db'}")
-    given.setdefault("redis_url", default_redis_url(root))
-    given.setdefault("timezone", _system_zone())
+    for name, value in _found(instance, root).items():
+        given.setdefault(name, value)
     if "secret_key" not in given:
         given["secret_key"] = _kept_secret(instance / "secret_key", lambda: secrets.token_urlsafe(48))
     if "fernet_keys" not in given:
@@ -242,10 +252,63 @@ def load_settings(environ: Mapping[str, str] | None = None, root: Path = PROJECT
     return Settings(**_completed(given, instance, root), instance=instance)
 
 
+class Shown(NamedTuple):
+    """A setting as people may see it: texts as they would stand in .env; of a secret only that there is one."""
+
+    value: str
+    default: str
+    differs: bool
+    secret: bool
+
+
+def described(settings: Settings) -> dict[str, Shown]:
+    """Variable → what is in force and what would be without it. Nothing secret is in it."""
+    found = _found(settings.instance, PROJECT_ROOT)
+    found |= {"coordinator_log": str(settings.instance.parent / COORDINATOR_LOG)}
+    shown = {}
+    for item in (one for one in fields(Settings) if one.metadata):
+        value, default = getattr(settings, item.name), found.get(item.name, item.default)
+        if item.metadata["secret"]:
+            differs = _kept(settings.instance / item.name) != _plain(value)
+            shown[item.name.upper()] = Shown("", "", differs, secret=True)
+        else:
+            value = default if value == "" else value
+            told, without = _without_password(_plain(value)), _without_password(_plain(default))
+            shown[item.name.upper()] = Shown(told, without, value != default, secret=False)
+    return shown
+
+
+def _kept(path: Path) -> str:
+    """What was made at the first start; "" where nothing was, or it may not be read: then the secret was given."""
+    try:
+        return path.read_text().strip()
+    except OSError:
+        return ""
+
+
+def _plain(value: Any) -> str:
+    if isinstance(value, bool):
+        return str(int(value))
+    return ",".join(map(str, value)) if isinstance(value, tuple) else str(value)
+
+
+def _without_password(text: str) -> str:
+    """A URL with its password masked, wherever SQLAlchemy or redis-py would read one; also one with @ or / in it."""
+    text = re.sub(r"([?&][^=&]*pass[^=&]*=)[^&]*", r"\1***", text, flags=re.IGNORECASE)
+    return re.sub(r"^([a-z0-9+]+://[^:@]*):.*@", r"\1:***@", text)  # after the other: that one may hold an @
+
+
+def version() -> str:
+    """Of the product, as pyproject.toml says."""
+    return str(tomllib.loads((PROJECT_ROOT / "pyproject.toml").read_text())["project"]["version"])
+
+
 def flask_config(settings: Settings) -> dict[str, Any]:
     """The settings as Flask and its extensions read them."""
     upper = {item.name.upper(): getattr(settings, item.name) for item in fields(Settings)}
     return upper | {
+        "VERSION": version(),
+        "SETTINGS_SHOWN": described(settings),
         "SQLALCHEMY_DATABASE_URI": settings.database_url,
         "COORDINATOR_LOG": settings.coordinator_log or str(settings.instance.parent / COORDINATOR_LOG),
         "SESSION_COOKIE_HTTPONLY": True,

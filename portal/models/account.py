@@ -24,7 +24,6 @@ class User(UserMixin, Base):
     role: Mapped[Role] = mapped_column(Word(Role, 10), default=Role.VIEWER)
     active: Mapped[bool] = mapped_column(default=True)
     language: Mapped[str] = mapped_column(String(5), default="")
-    theme: Mapped[str] = mapped_column(String(5), default="")
     session_epoch: Mapped[int] = mapped_column(default=0)
     created_at: Mapped[datetime] = mapped_column(UTCDateTime)
     last_login_at: Mapped[datetime | None] = mapped_column(UTCDateTime)

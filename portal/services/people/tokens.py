@@ -14,6 +14,7 @@ from sqlalchemy.orm import Session
 
 from portal.domain import fields
 from portal.domain.fields import FieldError
+from portal.domain.messages import N_
 from portal.domain.statuses import Role
 from portal.extensions import db, transaction
 from portal.models import ApiToken
@@ -31,8 +32,8 @@ LONGEST_LIFE = timedelta(days=3650)
 USE_NOTED_EVERY = timedelta(minutes=1)
 
 _NAME = re.compile(r"[a-z0-9][a-z0-9._@-]{0,63}", re.ASCII)
-_NAME_RULE = "must be 1 to 64 letters, digits or . _ @ - (first a letter or digit)"
-_NAME_TAKEN = "a token had this name already, and the audit log tells tokens apart by it: choose another name"
+_NAME_RULE = N_("must be 1 to 64 letters, digits or . _ @ - (first a letter or digit)")
+_NAME_TAKEN = N_("a token had this name already, and the audit log tells tokens apart by it: choose another name")
 _UNIQUE = dict.fromkeys(("uq_api_tokens_name", "api_tokens.name"), ("name", _NAME_TAKEN))
 
 
@@ -60,7 +61,7 @@ def create(name: str, role: Role | str, actor: str, now: datetime, expires_at: d
     if not _NAME.fullmatch(key):
         errors["name"] = _NAME_RULE
     if expires_at is not None and not now < expires_at <= now + LONGEST_LIFE:
-        errors["expires_at"] = f"must lie in the future and at most {LONGEST_LIFE.days} days ahead"
+        errors["expires_at"] = N_("must lie in the future and at most %(days)d days ahead", days=LONGEST_LIFE.days)
     if errors:
         raise Invalid(errors)
     clear = MARK + secrets.token_urlsafe(SECRET_BYTES)
@@ -89,12 +90,26 @@ def revoke(name: str, actor: str, now: datetime) -> bool:
     with transaction() as session:
         token = session.scalar(select(ApiToken).where(ApiToken.name == name.strip().lower()))
         if token is None:
-            raise NotFound(f"there is no token {fields.shown(name)}: `flask token list` shows them")
-        if token.revoked_at is not None:
-            return False
-        token.revoked_at = now
-        _audit(session, token, "token.revoke", actor, now, {})
-        return True
+            given = fields.shown(name)
+            raise NotFound(N_("there is no token %(name)s: `flask token list` shows them", name=given))
+        return _revoke(session, token, actor, now)
+
+
+def revoke_by_id(token_id: int, actor: str, now: datetime) -> bool:
+    """As `revoke`, of the token with this id."""
+    with transaction() as session:
+        token = session.get(ApiToken, token_id)
+        if token is None:
+            raise NotFound(N_("there is no such token"))
+        return _revoke(session, token, actor, now)
+
+
+def _revoke(session: Session, token: ApiToken, actor: str, now: datetime) -> bool:
+    if token.revoked_at is not None:
+        return False
+    token.revoked_at = now
+    _audit(session, token, "token.revoke", actor, now, {})
+    return True
 
 
 def authenticate(text: str, now: datetime) -> Identity | None:

@@ -28,10 +28,13 @@ FIRST_ADMIN = "admin"
 ONE_TIME_BYTES = 12
 
 NAME_TAKEN = N_("another user has this name")
+GONE = N_("the user does not exist any more")
+LAST_ADMIN = N_("this is the last active administrator: make another one first")
+ONESELF = N_("nobody deactivates the own account: another administrator can do it")
 _UNIQUE = dict.fromkeys(("uq_users_username", "users.username"), ("username", NAME_TAKEN))
 _USERNAME = re.compile(r"[a-z0-9][a-z0-9._@-]{0,79}", re.ASCII)
+_RESERVED = frozenset({"cli"})  # by this name the audit log calls the command line
 _LANGUAGES = ("", "es", "en")
-_THEMES = ("", "light", "dark")
 
 hasher = PasswordHasher()
 
@@ -42,29 +45,25 @@ def _decoy() -> str:
     return hasher.hash(secrets.token_urlsafe(32))
 
 
-def _one_of(accepted: tuple[str, ...]) -> Reader:
-    def read(value: object) -> str:
-        text = str(value or "")
-        if text not in accepted:
-            raise FieldError(N_("must be one of %(accepted)s, not %(given)s", accepted=", ".join(accepted[1:]),
-                                given=fields.shown(text)))  # fmt: skip
-        return text
-
-    return read
+def _language(value: object) -> str:
+    text = str(value or "")
+    if text not in _LANGUAGES:
+        raise FieldError(N_("must be one of %(accepted)s, not %(given)s", accepted=", ".join(_LANGUAGES[1:]),
+                            given=fields.shown(text)))  # fmt: skip
+    return text
 
 
 _CHANGEABLE: Mapping[str, Reader] = {
     "role": fields.choice(Role),
     "active": fields.flag,
-    "language": _one_of(_LANGUAGES),
-    "theme": _one_of(_THEMES),
+    "language": _language,
 }
 
 
 def create(username: str, password: str, role: Role | str, actor: str, now: datetime) -> int:
     """A new user; returns the id. Names are lower case. Invalid names each wrong field."""
     name = username.strip().lower()
-    errors = _check_name(name) | _check_password(password)
+    errors = _check_name(name) | check_password(password)
     values, wrong = read_all({"role": _CHANGEABLE["role"]}, {"role": role})
     if errors or wrong:
         raise Invalid(errors | wrong)
@@ -85,21 +84,30 @@ def _add(session: Session, name: str, password_hash: str, role: Role, actor: str
 
 def set_password(user_id: int, password: str, actor: str, now: datetime) -> None:
     """A new password; every session of the user ends."""
-    errors = _check_password(password)
+    errors = check_password(password)
     if errors:
         raise Invalid(errors)
     password_hash = hasher.hash(password)
     with transaction() as session:
-        user = _user(session, user_id)
-        user.password_hash = password_hash
-        user.session_epoch += 1
+        user = existing(session, user_id)
+        store(user, password_hash)
         audit.record(session, actor=actor, action="user.password", subject=user, changes=None, now=now)
 
 
+def store(user: User, password_hash: str) -> None:
+    """Write a new password; every session of the user ends."""
+    user.password_hash = password_hash
+    user.session_epoch += 1
+
+
 def update(user_id: int, given: Mapping[str, Any], actor: str, now: datetime) -> None:
-    """Change role, active, language or theme. A new role or a deactivation ends the user's sessions."""
+    """Change role, active or language. A new role or a deactivation ends the user's sessions.
+
+    Invalid: it would leave no active administrator, or `actor` deactivates the own account.
+    """
     with transaction() as session:
-        user = _user(session, user_id)
+        _hold_admins(session)
+        user = existing(session, user_id)
         values, errors = read_all(_CHANGEABLE, given)
         if errors:
             raise Invalid(errors)
@@ -108,7 +116,9 @@ def update(user_id: int, given: Mapping[str, Any], actor: str, now: datetime) ->
             setattr(user, name, values[name])
         session.flush()
         if not _admins(session):
-            raise Invalid({"": N_("this is the last active administrator: make another one first")})
+            raise Invalid({"": LAST_ADMIN})
+        if user.username == actor and changes.get("active") == [True, False]:
+            raise Invalid({"": ONESELF})
         if changes.keys() & {"role", "active"}:
             user.session_epoch += 1
         if changes:
@@ -131,14 +141,15 @@ def authenticate(username: str, password: str, now: datetime) -> User | None:
         known = user.password_hash if user else _decoy()
         ident = user.id if user and user.active else None
     _decoy()  # made once; without this the first unknown name would take longer
-    if not _fits(known, password[: LONGEST_PASSWORD + 1]) or ident is None:
+    if not fits(known, password) or ident is None:
         return None
     return _note_login(ident, password, now)
 
 
-def _fits(password_hash: str, password: str) -> bool:
+def fits(password_hash: str, password: str) -> bool:
+    """Is it the password of this hash? What is longer than any password is cut: hashing megabytes is work."""
     try:
-        return hasher.verify(password_hash, password)
+        return hasher.verify(password_hash, password[: LONGEST_PASSWORD + 1])
     except (VerificationError, InvalidHashError):
         return False
 
@@ -173,11 +184,22 @@ def by_name(session: Session, username: str) -> User:
     return user
 
 
-def _user(session: Session, user_id: int) -> User:
+def existing(session: Session, user_id: int) -> User:
+    """The user, or NotFound."""
     user = session.get(User, user_id)
     if user is None:
-        raise NotFound(N_("the user does not exist any more"))
+        raise NotFound(GONE)
     return user
+
+
+def _hold_admins(session: Session) -> None:
+    """Until the end of the transaction nobody else changes an active administrator.
+
+    Two of them who demote each other at the same moment would each still count the other (PostgreSQL; SQLite has one
+    writer at a time).
+    """
+    held = select(User.id).where(User.role == Role.ADMIN, User.active).order_by(User.id).with_for_update()
+    session.execute(held).all()
 
 
 def _admins(session: Session) -> int:
@@ -186,12 +208,15 @@ def _admins(session: Session) -> int:
 
 
 def _check_name(name: str) -> dict[str, Message]:
+    if name in _RESERVED:
+        return {"username": N_("stands for the command line in the audit log: choose another name")}
     if _USERNAME.fullmatch(name):
         return {}
     return {"username": N_("must be 1 to 80 letters, digits or . _ @ - (first a letter or digit)")}
 
 
-def _check_password(password: str) -> dict[str, Message]:
+def check_password(password: str) -> dict[str, Message]:
+    """What is wrong with a new password, under `password`."""
     if len(password) < SHORTEST_PASSWORD:
         return {"password": N_("must have at least %(least)d characters", least=SHORTEST_PASSWORD)}
     if len(password) > LONGEST_PASSWORD:
