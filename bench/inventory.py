@@ -109,10 +109,11 @@ def asked(q: str) -> tuple[int, float]:
     for _ in range(5):
         begin = time.perf_counter()
         found = onus.find(wanted)
-        small = bool(found and (found.found is not None or onus.scope_size(wanted) <= onus.SORT_LIMIT))
+        size = onus.scope_size(wanted) if found and found.found is None else 0
+        small, large = bool(found and size <= onus.SORT_LIMIT), size > onus.LARGE
         if found and small:
-            onus.counts(found)
-        rows = len(onus.page(found or wanted, sorted_rows=small).rows)
+            onus.counts(found, large=large)
+        rows = len(onus.page(found or wanted, sorted_rows=small, large=large).rows)
         best = min(best, time.perf_counter() - begin)
         db.session.rollback()
     return rows, round(best * 1000, 1)

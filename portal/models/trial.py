@@ -29,11 +29,14 @@ class TrialMode(StrEnum):
     EXACT = "exact"  # this very instance, by one GET
 
 
+OF_ONU = "onu:"  # no OID and no key of the catalogue begins so
+
+
 class Trial(Base):
     """One reading that is shown and stored nowhere else. Of a node, or (node_id None) of an OID that somebody typed.
 
-    `oid` holds catalogue keys or dotted OIDs with commas between, as a node does. `result` is described at
-    portal.services.trying.trials.summary; it is bounded there.
+    `oid` holds catalogue keys or dotted OIDs with commas between, as a node does; or "onu:" and an ONU's id: all that
+    the workflow reads of that ONU. `result` is described at portal.services.trying.trials.summary; it is bounded there.
     """
 
     __tablename__ = "trials"
@@ -53,3 +56,8 @@ class Trial(Base):
     created_at: Mapped[datetime] = mapped_column(UTCDateTime, index=True)
     started_at: Mapped[datetime | None] = mapped_column(UTCDateTime)
     finished_at: Mapped[datetime | None] = mapped_column(UTCDateTime)
+
+    @property
+    def onu_id(self) -> int | None:
+        """The ONU whose readings it asks for (which may have been deleted since), or None."""
+        return int(self.oid.removeprefix(OF_ONU)) if self.oid.startswith(OF_ONU) else None

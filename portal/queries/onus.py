@@ -1,17 +1,20 @@
-"""Reads ONUs for pages: search over all OLTs or one, and everything known of one ONU."""
+"""Reads ONUs for pages: search over all OLTs or one, counts, and one ONU with its latest readings."""
 
 import re
+import threading
+import time
+from collections.abc import Hashable
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import ColumnElement, Select, String, and_, case, cast, func, literal, or_, select
+from sqlalchemy import ColumnElement, Row, Select, String, and_, case, cast, func, literal, or_, select
 from sqlalchemy.orm import aliased, contains_eager
 
 from portal.domain import serials
 from portal.domain.statuses import Presence
 from portal.extensions import db
-from portal.models import Olt, OltRead, Onu, OnuData, OnuEvent, OnuHistory
+from portal.models import Olt, OltRead, Onu, OnuData
 from portal.queries import keyset
 from portal.queries.matching import contains_folded
 
@@ -20,6 +23,10 @@ WEAK_BELOW_DBM = -25.0  # pages mark readings below in amber; G.984.2 class B+ r
 PRESENCE = "presence:"  # and the discovery that answers for the ONU; portal.services.collecting.onus writes it
 FOUND_LIMIT = 1_000  # above, a search is too wide to be sorted and counted while somebody types
 SORT_LIMIT = 100_000  # above this, sorting and counting by state would read too much for a page
+LARGE = 5_000  # from so many on, a list in order of place is read OLT by OLT, and its counts may be COUNTED_FOR old
+COUNTED_FOR = 10.0  # seconds
+OLTS_AT_ONCE = 64  # whose ONUs are put in order to find one page of them
+MOST_EXPORTED = 10_000
 STATES = ("online", "offline", "unread", "weak", "gone")
 _SORTED_BY = ("position", "serial", "description", "state", "rx", "read")
 SORTS = (*_SORTED_BY, *(f"-{name}" for name in _SORTED_BY))
@@ -84,33 +91,7 @@ class OnuRow:
         return max([self.seen_at, *(value.collected_at for value in self.readings.values())])
 
 
-@dataclass(frozen=True)
-class Sample:
-    """One change of a numeric reading, or an hour's mean. `mean` None = the device gave no value."""
-
-    at: datetime
-    mean: float | None
-
-
-@dataclass(frozen=True)
-class Neighbours:
-    """The ONUs on the same PON port, this one left out."""
-
-    online: int
-    total: int
-
-    @property
-    def dark(self) -> int:
-        """Those that are not online."""
-        return self.total - self.online
-
-    @property
-    def outage(self) -> bool:
-        """True when the port looks cut rather than one customer's line: a quarter of 4 or more are dark."""
-        return self.total >= 4 and self.dark * 4 >= self.total
-
-
-def position_of(onu: Onu) -> str:
+def position_of(onu: Onu | Row[Any]) -> str:
     """slot/port/onu as the field writes it; the raw index where the position is unknown."""
     if onu.slot is None or onu.port is None:
         return onu.index_key or ""
@@ -163,30 +144,42 @@ def find(wanted: OnuFilter) -> OnuFilter | None:
     """
     if not wanted.q:
         return wanted
-    query = select(Onu.id).join(Olt, Olt.id == Onu.olt_id).where(*_scope(wanted)).limit(FOUND_LIMIT + 1)
-    ids = tuple(db.session.scalars(query))
+    ids = _found(wanted, FOUND_LIMIT + 1)
     return None if len(ids) > FOUND_LIMIT else replace(wanted, found=ids)
 
 
-_rx = aliased(OnuData)
-_present = Onu.presence == Presence.ENABLED
+def first_found(wanted: OnuFilter) -> OnuFilter:
+    """`wanted` with the first that its search finds: one more than an export writes. One SQL statement."""
+    return replace(wanted, found=_found(wanted, MOST_EXPORTED + 1))
+
+
+def _found(wanted: OnuFilter, most: int) -> tuple[int, ...]:
+    return tuple(db.session.scalars(_in_scope(wanted, Onu.id).limit(most)))
+
+
+_rx, _back, _distance = aliased(OnuData), aliased(OnuData), aliased(OnuData)
+present = Onu.presence == Presence.ENABLED
+weak = _rx.number < WEAK_BELOW_DBM
 # What a complete run says of all present ONUs stands once for the OLT, not in each row (services.collecting.latest).
 _listed = aliased(OltRead)
 _with_listed = and_(_listed.olt_id == Onu.olt_id, _listed.metric == literal(PRESENCE) + cast(Onu.found_by, String))
-_seen_at = case((and_(_present, _listed.read_at > Onu.last_seen), _listed.read_at), else_=Onu.last_seen)
+_seen_at = case((and_(present, _listed.read_at > Onu.last_seen), _listed.read_at), else_=Onu.last_seen)
 _state_clauses: dict[str, ColumnElement[bool]] = {
-    "online": and_(_present, Onu.online.is_(True)),
-    "offline": and_(_present, Onu.online.is_(False)),
-    "unread": and_(_present, Onu.online.is_(None)),
-    "weak": and_(_present, _rx.number < WEAK_BELOW_DBM),
+    "online": and_(present, Onu.online.is_(True)),
+    "offline": and_(present, Onu.online.is_(False)),
+    "unread": and_(present, Onu.online.is_(None)),
+    "weak": and_(present, weak),
     "gone": Onu.presence == Presence.DISABLED,
 }
 
 
-def _base(*columns: Any) -> Select[Any]:
-    with_rx = and_(_rx.onu_id == Onu.id, _rx.metric == RX)
-    onus = select(*columns).select_from(Onu).join(Olt, Olt.id == Onu.olt_id)
-    return onus.outerjoin(_rx, with_rx).outerjoin(_listed, _with_listed)
+def with_rx(query: Select[Any]) -> Select[Any]:
+    """The query on Onu with the latest power that each receives, so that `weak` can be asked."""
+    return query.outerjoin(_rx, and_(_rx.onu_id == Onu.id, _rx.metric == RX))
+
+
+def _in_scope(wanted: OnuFilter, *columns: Any) -> Select[Any]:
+    return select(*columns).select_from(Onu).join(Olt, Olt.id == Onu.olt_id).where(*_scope(wanted))
 
 
 def scope_size(wanted: OnuFilter) -> int:
@@ -197,10 +190,32 @@ def scope_size(wanted: OnuFilter) -> int:
     return db.session.scalar(select(func.count()).select_from(query.limit(SORT_LIMIT + 1).subquery())) or 0
 
 
-def counts(wanted: OnuFilter) -> dict[str, int]:
-    """State word → ONUs that the other filters let through; "" = all of them. One SQL statement."""
+_counted: dict[Hashable, tuple[float, dict[str, int]]] = {}
+_counting = threading.Lock()
+
+
+def counts(wanted: OnuFilter, *, large: bool = False) -> dict[str, int]:
+    """State word → ONUs that the other filters let through; "" = all of them. One SQL statement, or none.
+
+    `large`: all ONUs must be looked at, which costs 0.1 s for 100,000. Everybody who looks then sees the same counts
+    for COUNTED_FOR seconds, so that neither typing nor many open lists count them again and again.
+    """
+    if not large:
+        return _count(wanted)
+    key = str(db.engine.url), replace(wanted, state="", sort="")
+    with _counting:  # who comes meanwhile waits for these instead of counting too
+        at, found = _counted.get(key, (0.0, {}))
+        if time.monotonic() - at > COUNTED_FOR or not found:
+            found = _count(wanted)
+            if len(_counted) > 100:
+                _counted.clear()
+            _counted[key] = time.monotonic(), found
+    return found
+
+
+def _count(wanted: OnuFilter) -> dict[str, int]:
     sums = (func.count(case((clause, 1))) for clause in _state_clauses.values())
-    row = db.session.execute(_base(func.count(), *sums).where(*_scope(wanted))).one()
+    row = db.session.execute(with_rx(_in_scope(wanted, func.count(), *sums))).one()
     return dict(zip(("", *_state_clauses), row, strict=True))
 
 
@@ -215,7 +230,7 @@ def _order(sort: str) -> keyset.Order:
     keys: dict[str, tuple[keyset.Key, ...]] = {
         "serial": (func.coalesce(Onu.serial, ""),),
         "description": (keyset.lower(Onu.description),),
-        "state": (case((~_present, 3), (Onu.online.is_(False), 0), (Onu.online.is_(None), 1), else_=2),),
+        "state": (case((~present, 3), (Onu.online.is_(False), 0), (Onu.online.is_(None), 1), else_=2),),
         "rx": (func.coalesce(_rx.number, missing),),
         "read": (_seen_at,),
     }
@@ -223,29 +238,103 @@ def _order(sort: str) -> keyset.Order:
 
 
 def page(
-    wanted: OnuFilter, cursor: str = "", size: int = keyset.PAGE_SIZE, *, sorted_rows: bool = True
+    wanted: OnuFilter, cursor: str = "", size: int = keyset.PAGE_SIZE, *, sorted_rows: bool = True, large: bool = False
 ) -> keyset.Page[OnuRow]:
-    """One page of ONUs: two SQL statements. `sorted_rows` False = in order of discovery, for very large tables."""
-    query = _base(Onu, Olt.name, _seen_at).where(*_scope(wanted))
-    if wanted.state:
-        query = query.where(_state_clauses[wanted.state])
-    order = _order(wanted.sort) if sorted_rows else keyset.Order((Onu.id,))
-    found = keyset.fetch(query, order, cursor, size)
-    readings = _readings([row[0].id for row in found.rows], (RX, OLT_RX, DISTANCE))
-    return found.map(lambda row: OnuRow(row[0], row[1], readings.get(row[0].id, {}), row[2]))
+    """One page of ONUs: two SQL statements of what a search found, else three: all ids may have to be put in order.
 
-
-def _readings(onu_ids: list[int], metrics: tuple[str, ...] = ()) -> dict[int, dict[str, Value]]:
-    """Latest readings (all without `metrics`) by ONU and metric, in the metrics' order. One SQL statement.
-
-    One that is present has what was read of all that were present, once it was among them.
+    `sorted_rows` False = in order of discovery, for very large tables. `large`: one statement more where the first OLTs
+    in order have too few that match.
     """
+    order = _order(wanted.sort) if sorted_rows else keyset.Order((Onu.id,))
+    if wanted.found is not None:
+        found = keyset.fetch(_which(wanted, *_WHOLE), order, cursor, size)
+    else:
+        near = _near(wanted, order, cursor) if large and sorted_rows else None
+        query = _which(wanted, Onu.id)
+        found = keyset.fetch(query if near is None else query.where(near), order, cursor, size)
+        if near is not None and not _filled(found, order, cursor):
+            found = keyset.fetch(query, order, cursor, size)
+        found = keyset.Page(_rows([row[0] for row in found.rows]), found.next, found.previous)
+    read = readings([row[0].id for row in found.rows], (RX, OLT_RX, DISTANCE))
+    return found.map(lambda row: OnuRow(row[0], row[1], read.get(row[0].id, {}), row[2]))
+
+
+_WHOLE = (Onu, Olt.name, _seen_at)
+
+
+def _which(wanted: OnuFilter, *columns: Any) -> Select[Any]:
+    """The list's rows, joined with no more than columns, filter and order need."""
+    query, order = _in_scope(wanted, *columns), wanted.sort.removeprefix("-")
+    if wanted.state == "weak" or order == "rx":
+        query = with_rx(query)
+    if order == "read" or len(columns) > 1:
+        query = query.outerjoin(_listed, _with_listed)
+    return query.where(_state_clauses[wanted.state]) if wanted.state else query
+
+
+def _near(wanted: OnuFilter, order: keyset.Order, cursor: str) -> ColumnElement[bool] | None:
+    """ONUs of the OLTs that come next in the order of place, in which 64 OLTs nearly always hold a page."""
+    if wanted.olt_id is not None or wanted.q or wanted.sort.removeprefix("-") != "position":
+        return None
+    name = keyset.lower(Olt.name)
+    values, backward = _at(cursor, order)
+    upward = order.descending == backward
+    olts = select(Olt.id).where(Olt.deleted_at.is_(None))
+    if values:
+        olts = olts.where(name >= values[0] if upward else name <= values[0])
+    return Onu.olt_id.in_(olts.order_by(name if upward else name.desc(), Olt.id).limit(OLTS_AT_ONCE))
+
+
+def _at(cursor: str, order: keyset.Order) -> tuple[list[Any], bool]:
+    """Sort values of the cursor, and whether it leads back; none for one that leads nowhere."""
+    found = keyset.decode(cursor, len(order.keys)) if keyset.fits(cursor, order) else None
+    return found or ([], False)
+
+
+def _filled(found: keyset.Page[Any], order: keyset.Order, cursor: str) -> bool:
+    """True when there are more rows beyond the page: it is the one that all ONUs would have given."""
+    return bool(found.previous if _at(cursor, order)[1] else found.next)
+
+
+def _rows(onu_ids: list[int]) -> tuple[Any, ...]:
+    """(ONU, name of its OLT, when it was seen) in the order of the ids. One SQL statement."""
+    query = select(*_WHOLE).join(Olt, Olt.id == Onu.olt_id).outerjoin(_listed, _with_listed)
+    rows = {row[0].id: row for row in db.session.execute(query.where(Onu.id.in_(onu_ids)))}
+    return tuple(rows[onu_id] for onu_id in onu_ids if onu_id in rows)
+
+
+def exported(wanted: OnuFilter) -> list[Row[Any]]:
+    """As many ONUs as a file holds and one more, in their order. Two SQL statements. Columns: Onu's of these names,
+
+    `olt`, `rx`, `olt_rx`, `distance` (numbers or None) and `seen_at`. No entities: there are 10,000 of them.
+    """
+    page = keyset.fetch(_which(wanted, Onu.id), _order(wanted.sort), "", MOST_EXPORTED + 1)
+    ids = [row[0] for row in page.rows]
+    columns = (
+        Onu.id, Olt.name.label("olt"), Onu.index_key, Onu.frame, Onu.slot, Onu.port, Onu.onu_number, Onu.serial,
+        Onu.description, Onu.model, Onu.presence, Onu.online, Onu.last_state_change, _rx.number.label("rx"),
+        _back.number.label("olt_rx"), _distance.number.label("distance"), _seen_at.label("seen_at"),
+    )  # fmt: skip
+    query = with_rx(select(*columns).select_from(Onu).join(Olt, Olt.id == Onu.olt_id))
+    for one, metric in ((_back, OLT_RX), (_distance, DISTANCE)):
+        query = query.outerjoin(one, and_(one.onu_id == Onu.id, one.metric == metric))
+    query = query.outerjoin(_listed, _with_listed).where(Onu.id.in_(ids))
+    rows = {row.id: row for row in db.session.execute(query)}
+    return [rows[onu_id] for onu_id in ids if onu_id in rows]
+
+
+def read_of_all() -> ColumnElement[bool]:
+    """Joins OltRead to a reading: when its metric was read of all ONUs that were present, once this one was too."""
     of_table = OnuData.metric + literal("@") + cast(Onu.found_by, String)  # where an OLT has several tables of ONUs
-    read = and_(
-        OltRead.olt_id == Onu.olt_id, or_(OltRead.metric == OnuData.metric, OltRead.metric == of_table), _present,
+    return and_(
+        OltRead.olt_id == Onu.olt_id, or_(OltRead.metric == OnuData.metric, OltRead.metric == of_table), present,
         OltRead.read_at >= Onu.presence_since,
     )  # fmt: skip
-    query = select(OnuData, OltRead.read_at).join(Onu, Onu.id == OnuData.onu_id).outerjoin(OltRead, read)
+
+
+def readings(onu_ids: list[int], metrics: tuple[str, ...] = ()) -> dict[int, dict[str, Value]]:
+    """Latest readings (all without `metrics`) by ONU and metric, in the metrics' order. One SQL statement."""
+    query = select(OnuData, OltRead.read_at).join(Onu, Onu.id == OnuData.onu_id).outerjoin(OltRead, read_of_all())
     query = query.where(OnuData.onu_id.in_(onu_ids)).order_by(OnuData.metric)
     found: dict[int, dict[str, Value]] = {}
     for data, at in db.session.execute(query.where(OnuData.metric.in_(metrics)) if metrics else query):
@@ -260,33 +349,4 @@ def get(onu_id: int) -> OnuRow | None:
     query = select(Onu, Olt.name, _seen_at).join(Onu.olt).outerjoin(_listed, _with_listed)
     query = query.options(contains_eager(Onu.olt)).where(Onu.id == onu_id, Olt.deleted_at.is_(None))
     row = db.session.execute(query).one_or_none()
-    return OnuRow(row[0], row[1], _readings([onu_id]).get(onu_id, {}), row[2]) if row else None
-
-
-def history(onu_id: int, metric: str, since: datetime) -> list[Sample]:
-    """Changes of one reading since a moment, oldest first, with the last one before it. Two SQL statements."""
-    series = select(OnuHistory.collected_at, OnuHistory.mean).where(
-        OnuHistory.onu_id == onu_id, OnuHistory.metric == metric
-    )
-    before = series.where(OnuHistory.collected_at < since).order_by(OnuHistory.collected_at.desc()).limit(1)
-    inside = series.where(OnuHistory.collected_at >= since).order_by(OnuHistory.collected_at)
-    return [Sample(row[0], row[1]) for query in (before, inside) for row in db.session.execute(query)]
-
-
-def events(onu_id: int, limit: int = 30) -> list[OnuEvent]:
-    """What happened to one ONU, newest first."""
-    query = select(OnuEvent).where(OnuEvent.onu_id == onu_id)
-    return list(db.session.scalars(query.order_by(OnuEvent.happened_at.desc(), OnuEvent.id.desc()).limit(limit)))
-
-
-def neighbours(onu: Onu) -> Neighbours | None:
-    """How the rest of the PON port is; None when the position is unknown or it is alone."""
-    if onu.slot is None or onu.port is None:
-        return None
-    query = select(func.count(case((Onu.online.is_(True), 1))), func.count()).where(
-        Onu.olt_id == onu.olt_id, Onu.slot == onu.slot, Onu.port == onu.port, Onu.id != onu.id, _present
-    )
-    if onu.frame is not None:
-        query = query.where(Onu.frame == onu.frame)
-    online, total = db.session.execute(query).one()
-    return Neighbours(online, total) if total else None
+    return OnuRow(row[0], row[1], readings([onu_id]).get(onu_id, {}), row[2]) if row else None

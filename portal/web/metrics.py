@@ -9,8 +9,7 @@ from flask_babel import gettext as _
 from flask_babel import lazy_gettext as _l
 
 from portal.domain.readings import EMPTY, NO_SUCH_INSTANCE, NOT_LISTED, OUT_OF_RANGE, UNSUPPORTED
-from portal.domain.statuses import OnuEventKind
-from portal.queries.onus import Sample
+from portal.queries.onu_power import Sample
 
 
 class Metric(NamedTuple):
@@ -147,21 +146,7 @@ METRICS: dict[str, Metric] = {
     "system_version": Metric(_l("Software of the OLT")),
 }
 
-EVENTS: dict[OnuEventKind, LazyString] = {
-    OnuEventKind.PRESENCE: _l("Presence"),
-    OnuEventKind.STATE: _l("State"),
-    OnuEventKind.REPLACED: _l("Another ONU took its place"),
-    OnuEventKind.MOVED: _l("Moved"),
-    OnuEventKind.DUPLICATE: _l("Its serial stands at two places"),
-}
-
-EVENT_WORDS: dict[str, LazyString] = {
-    "ENABLED": _l("present"),
-    "DISABLED": _l("gone"),
-    "online": _l("online"),
-    "offline": _l("offline"),
-}
-
+STATE_WORDS: dict[str, LazyString] = {"online": _l("online"), "offline": _l("offline")}
 
 NO_NUMBER = "no number in "  # and then what the device sent
 _REASONS: dict[str, LazyString] = {
@@ -200,9 +185,9 @@ def meaning(key: str) -> str:
     return f"{known.label} (EPON)" if name.startswith(EPON) else str(known.label)
 
 
-def event_word(text: str) -> LazyString | str:
-    """What an event says before or after; presence in words, the rest as the device sent it."""
-    return EVENT_WORDS.get(text, text)
+def state_word(text: str) -> LazyString | str:
+    """A state's label: in words where it is one of the usual, else as the catalogue or the device has it."""
+    return STATE_WORDS.get(text, text)
 
 
 class Chart(NamedTuple):
@@ -214,12 +199,6 @@ class Chart(NamedTuple):
     lines: tuple[str, ...]
     low: float
     high: float
-    since: datetime
-
-    @property
-    def gaps(self) -> bool:
-        """Whether there was a time without a reading between two with one."""
-        return len(self.lines) > 1
 
 
 WIDTH, HEIGHT = 600.0, 100.0
@@ -231,16 +210,22 @@ def y_of(dbm: float) -> float:
     return round((TOP - min(max(dbm, BOTTOM), TOP)) / (TOP - BOTTOM) * HEIGHT, 1)
 
 
-def chart(samples: Sequence[Sample], since: datetime, now: datetime) -> Chart | None:
-    """The line of `samples` (oldest first) between `since` and `now`; None with fewer than two values."""
-    values = [sample.mean for sample in samples if sample.mean is not None]
-    if len(values) < 2:
+def chart(samples: Sequence[Sample], since: datetime, now: datetime, until: datetime | None = None) -> Chart | None:
+    """The line of `samples` (oldest first) between `since` and `now`; None without a value there.
+
+    `until`: when it was read last (`now` without): so far the last value holds.
+    """
+    end = min(until or now, now)
+    if end <= since:
         return None
-    lines = tuple(" ".join(points) for points in _stretches(samples, since, now))
-    return Chart(lines, min(values), max(values), since)
+    held = [sample.mean for sample in samples if sample.mean is not None]
+    lines = tuple(" ".join(points) for points in _stretches(samples, since, now, end))
+    return Chart(lines, min(held), max(held)) if lines and held else None
 
 
-def _stretches(samples: Sequence[Sample], since: datetime, now: datetime) -> Iterator[list[str]]:
+def _stretches(
+    samples: Sequence[Sample], since: datetime, now: datetime, end: datetime
+) -> Iterator[list[str]]:  # fmt: skip
     span = (now - since).total_seconds()
     points: list[str] = []
     held: float | None = None
@@ -255,4 +240,5 @@ def _stretches(samples: Sequence[Sample], since: datetime, now: datetime) -> Ite
             yield points
             points = []
     if held is not None:
-        yield [*points, f"{WIDTH},{y_of(held)}"]
+        x = round(max((end - since).total_seconds(), 0) / span * WIDTH, 1)
+        yield [*points, f"{x},{y_of(held)}"]

@@ -1,30 +1,38 @@
-"""Pages of ONUs: search over all OLTs or one, and everything known of one ONU."""
+"""Pages of ONUs: search over all OLTs or one, its CSV, and everything known of one ONU."""
 
 from collections.abc import Mapping
-from datetime import timedelta
+from typing import Any
 
-from flask import Blueprint, Response, abort, request
+from flask import Blueprint, Response, abort, request, url_for
+from flask_babel import LazyString, ngettext
 from flask_babel import gettext as _
 from flask_babel import lazy_gettext as _l
-from flask_babel import ngettext
+from sqlalchemy import Row
 
-from portal.domain.statuses import Role
+from portal.domain import serials
+from portal.domain.statuses import Presence, Role
 from portal.models import Olt
-from portal.queries import keyset, olts, onus
-from portal.web import args, live, metrics
+from portal.queries import keyset, olts, onu_detail, onu_power, onus
+from portal.web import args, live, metrics, onu_events
+from portal.web import onu_power as power_chart
 from portal.web.access import requires
+from portal.web.audience import wants_fragment
+from portal.web.export import Cell, csv_file
 from portal.web.formatting import now, number
 
 bp = Blueprint("onus", __name__)
 
-WEEK = timedelta(days=7)
-STATE_WORDS = {
+STATE_WORDS: dict[str, LazyString] = {
     "offline": _l("Offline"),
     "weak": _l("Weak signal"),
     "unread": _l("No reading"),
     "online": _l("Online"),
     "gone": _l("Gone"),
 }
+EXPORTED = (
+    _l("OLT"), _l("Position"), _l("SNMP index"), _l("Serial"), _l("Description"), _l("Model"), _l("State"),
+    _l("State since"), _l("ONU receives (dBm)"), _l("OLT receives (dBm)"), _l("Distance (m)"), _l("Last seen"),
+)  # fmt: skip
 
 
 def _wanted(olt_id: int | None = None) -> onus.OnuFilter:
@@ -41,8 +49,9 @@ def _wanted(olt_id: int | None = None) -> onus.OnuFilter:
 
 def _list(wanted: onus.OnuFilter, olt: Olt | None) -> Response:
     found = onus.find(wanted)
-    small = bool(found and (found.found is not None or onus.scope_size(wanted) <= onus.SORT_LIMIT))
-    counts = onus.counts(found) if found and small else {}
+    size = onus.scope_size(wanted) if found and found.found is None else 0
+    small, large = bool(found and size <= onus.SORT_LIMIT), size > onus.LARGE
+    counts = onus.counts(found, large=large) if found and small else {}
     return live.render(
         "onus/index.html",
         title=_title(wanted, counts, olt),
@@ -52,8 +61,20 @@ def _list(wanted: onus.OnuFilter, olt: Olt | None) -> Response:
         small=small,
         states=[(key, f"{word} ({number(counts[key])})" if counts else word) for key, word in STATE_WORDS.items()],
         chips=_chips(wanted),
-        page=onus.page(found or wanted, keyset.cursor(request.args), sorted_rows=small),
+        export=_export_link(wanted, counts) if found else None,
+        page=onus.page(found or wanted, keyset.cursor(request.args), sorted_rows=small, large=large),
     )
+
+
+def _export_link(wanted: onus.OnuFilter, counts: Mapping[str, int]) -> tuple[str, str]:
+    """Address and words of the CSV of this list; the words say where it ends."""
+    asked = {"q": wanted.q, "state": wanted.state, "slot": wanted.slot, "port": wanted.port, "sort": wanted.sort}
+    given: dict[str, Any] = {name: value for name, value in asked.items() if value not in ("", None, "position")}
+    olt_id = wanted.olt_id
+    url = url_for("onus.export", **given) if olt_id is None else url_for("onus.export_of_olt", olt_id=olt_id, **given)
+    if counts and counts[wanted.state] <= onus.MOST_EXPORTED:
+        return url, _("CSV of these ONUs")
+    return url, _("CSV of the first %(count)s of these ONUs", count=number(onus.MOST_EXPORTED))
 
 
 def _title(wanted: onus.OnuFilter, counts: Mapping[str, int], olt: Olt | None) -> str:
@@ -108,19 +129,66 @@ def of_olt(olt_id: int) -> Response:
     return _list(_wanted(olt_id), olt)
 
 
+@bp.get("/onus/export.csv")
+@requires(Role.VIEWER)
+def export() -> Response:
+    """The ONUs of the list with the same arguments, the first MOST_EXPORTED of them."""
+    return _export(_wanted(args.number("olt")))
+
+
+@bp.get("/olts/<int:olt_id>/onus/export.csv")
+@requires(Role.VIEWER)
+def export_of_olt(olt_id: int) -> Response:
+    """The same of one OLT."""
+    olts.get(olt_id) or abort(404)
+    return _export(_wanted(olt_id))
+
+
+def _export(wanted: onus.OnuFilter) -> Response:
+    """A search that finds too many to be shown is written as far as it was found."""
+    rows = onus.exported(onus.find(wanted) or onus.first_found(wanted))
+    states = {key: str(word) for key, word in STATE_WORDS.items()}  # translated once, not 10,000 times
+    lines = (_cells(row, states) for row in rows)
+    return csv_file(f"onus-{now():%Y-%m-%d}.csv", EXPORTED, lines, most=onus.MOST_EXPORTED)
+
+
+def _cells(row: Row[Any], states: Mapping[str, str]) -> list[Cell]:
+    serial = serials.printed(row.serial) if row.serial else ""
+    return [
+        row.olt, onus.position_of(row), row.index_key, serial, row.description, row.model, states[_state(row)],
+        row.last_state_change, row.rx, row.olt_rx, row.distance, row.seen_at,
+    ]  # fmt: skip
+
+
+def _state(row: Row[Any]) -> str:
+    if row.presence is Presence.DISABLED:
+        return "gone"
+    return "unread" if row.online is None else "online" if row.online else "offline"
+
+
 @bp.get("/onus/<int:onu_id>")
 @requires(Role.VIEWER)
 def detail(onu_id: int) -> Response:
-    """One ONU on one screen: is it lit, since when, how strong, and how are its neighbours. Live."""
+    """One ONU on one screen: is it lit, since when, how strong, how are its neighbours. Live. ?span= of the chart."""
     row = onus.get(onu_id) or abort(404)
     onu = row.onu
     return live.render(
         "onus/detail.html",
         onu=onu,
         row=row,
-        neighbours=onus.neighbours(onu),
-        events=onus.events(onu_id),
-        next_run=olts.expected(onu.olt, olts.next_run(onu.olt_id)),
-        chart=metrics.chart(onus.history(onu_id, onus.RX, now() - WEEK), now() - WEEK, now()),
+        port=onu_detail.port(onu),
+        events=onu_events.told(onu_detail.events(onu_id)),
+        next_run=olts.expected(onu.olt, onu_detail.next_read(onu.olt_id)),
         metrics=metrics,
+        **({} if wants_fragment() else _power(onu_id)),
     )
+
+
+def _power(onu_id: int) -> dict[str, Any]:
+    """The chart, which is no part of the fragment: its script refreshes it."""
+    span = args.word("span", power_chart.SPANS, power_chart.USUAL)
+    since = power_chart.begin(span, now())
+    found = onu_power.history(onu_id, since)
+    lines = power_chart.picture(found, since, now()) if found else []
+    spans = [(key, word) for key, (word, _length) in power_chart.SPANS.items()]
+    return {"span": span, "spans": spans, "since": since, "lines": lines}

@@ -1,4 +1,4 @@
-"""Tests of a node or an OID: asked for on a workflow's or an OLT's page; the answer is polled. Nothing is stored."""
+"""Tests of a node or an OID, and an ONU read now: asked for on their pages; the answer is polled. Nothing is stored."""
 
 from collections.abc import Callable
 
@@ -11,10 +11,10 @@ from werkzeug.wrappers import Response as BaseResponse
 from portal.domain.statuses import Role
 from portal.extensions import htmx
 from portal.models import TrialMode
-from portal.queries import olts, trials, workflows
+from portal.queries import olts, onus, trials, workflows
 from portal.services.errors import Invalid, ServiceError
 from portal.services.trying import trials as service
-from portal.web import live
+from portal.web import live, metrics
 from portal.web.access import requires
 from portal.web.formatting import now
 from portal.web.forms import refusal
@@ -46,6 +46,14 @@ def of_olt(olt_id: int) -> BaseResponse:
     return _ask(lambda: service.of_oid(olt_id, oid, mode, current_user.username, now()), olt_id)
 
 
+@bp.post("/onus/<int:onu_id>")
+@requires(Role.OPERATOR)
+def of_onu(onu_id: int) -> BaseResponse:
+    """Ask for one GET of all that the workflow reads of an ONU."""
+    row = onus.get(onu_id) or abort(404)
+    return _ask(lambda: service.of_onu(onu_id, current_user.username, now()), row.onu.olt_id)
+
+
 def _mode(text: str) -> TrialMode:
     return TrialMode(text) if text in {mode.value for mode in TrialMode} else TrialMode.WALK
 
@@ -55,7 +63,7 @@ def _mode(text: str) -> TrialMode:
 def detail(trial_id: int) -> Response:
     """The test's state or answer; the fragment asks again by itself until there is an answer."""
     view = trials.get(trial_id) or abort(404)
-    return live.render(TEMPLATE, view=view, stalled=view.stalled(now()), problem="")
+    return live.render(TEMPLATE, view=view, stalled=view.stalled(now()), problem="", metrics=metrics)
 
 
 def _ask(request_it: Callable[[], int], olt_id: int) -> BaseResponse:

@@ -7,14 +7,14 @@ from typing import Any
 import pytest
 from flask import current_app
 from redis import Redis
-from sqlalchemy import func, select
+from sqlalchemy import func, select, update
 from sqlalchemy.orm import Session
 
 from jobs import claim as claims
 from jobs import trying
 from jobs.snmp.fake import FakeSession, Faults, Request, fake_factory
 from portal import queueing
-from portal.domain.statuses import ErrorKind, Presence
+from portal.domain.statuses import ErrorKind, OltState, Presence
 from portal.models import Execution, Olt, Onu, OnuData, PonPort, Probe, ProbeStatus, Trial, TrialMode, TrialStatus
 from portal.services import retention
 from portal.services.cataloguing import catalogue
@@ -352,3 +352,92 @@ def test_a_connection_test_repeats_nothing_once_its_lease_is_lost(
     )
     probe = probed(session, olt, now, retries=3)
     assert (probe.error_kind, len(fake.requests)) == (ErrorKind.LEASE_LOST, 1)
+
+
+# ---------------------------------------------------------------------------------------------------- one ONU, read now
+
+
+def first_onu(session: Session, olt: Olt) -> Onu:
+    return session.scalars(select(Onu).where(Onu.olt_id == olt.id).order_by(Onu.id)).first() or Onu()
+
+
+def wire(fake: FakeSession) -> set[str]:
+    return {oid for request in fake.requests for oid in request.oids}
+
+
+def test_an_onu_is_read_now_by_one_get_of_what_its_workflow_reads(
+    session: Session, answers: Answers, redis: Redis, now: datetime
+) -> None:
+    olt = make_olt()
+    make_node(olt)
+    make_node(olt, "rx", kind="get", oid="huawei.onu_rx_power", name="Potencia RX")
+    add_onus(session, olt, 3, now)
+    held: list[bytes | str | None] = []
+    fake = answers(huawei(on_request=lambda _request: held.append(redis.hget(f"lock:snmp:host:{olt.id}", "owner"))))
+    trial_id = trials.of_onu(first_onu(session, olt).id, "rosa", now)
+    trial = run(session, trial_id)
+    assert (trial.status, trial.error_message, trial.onu_id) == (TrialStatus.SUCCESS, "", first_onu(session, olt).id)
+    assert [request.kind for request in fake.requests] == ["get"]
+    assert wire(fake) == {f"{STATE}.{PORT}.0", f"{POWER}.{PORT}.0"}
+    assert set(held) == {f"trial-{trial_id}".encode()}
+    shown = {column["metric"]: column["shown"][0]["value"] for column in (trial.result or {})["columns"]}
+    assert shown == {"onu_state": "online", "onu_rx_power": -21.5}
+    assert [session.scalar(select(func.count()).select_from(table)) for table in (OnuData, Execution)] == [0, 0]
+
+
+def test_what_is_disabled_or_of_another_table_is_not_asked_of_an_onu(
+    session: Session, answers: Answers, now: datetime
+) -> None:
+    olt = make_olt()
+    make_node(olt, "other")
+    mine = make_node(olt, "mine", oid="1.3.6.1.4.1.9.1", kind="discovery")
+    make_node(olt, "off", kind="get", oid="huawei.onu_rx_power", enabled=False)
+    make_node(olt, "ports", kind="table", oid="1.3.6.1.2.1.31.1.1.1.1")
+    make_node(olt, "walked", kind="walk", oid="1.3.6.1.4.1.9.2")
+    make_node(olt, "uptime", kind="get", oid="1.3.6.1.2.1.1.3.0")
+    add_onus(session, olt, 1, now)
+    session.execute(update(Onu).values(found_by=mine.id))
+    session.commit()
+    fake = answers(FakeSession({f"1.3.6.1.4.1.9.1.{PORT}.0": 1}))
+    run(session, trials.of_onu(first_onu(session, olt).id, "rosa", now))
+    assert wire(fake) == {f"1.3.6.1.4.1.9.1.{PORT}.0"}
+
+
+def test_a_walked_column_is_asked_of_an_onu_when_something_of_it_is_stored_under_that_name(
+    session: Session, answers: Answers, now: datetime
+) -> None:
+    olt = make_olt()
+    make_node(olt, "rx", kind="walk", oid="huawei.onu_rx_power")
+    add_onus(session, olt, 1, now)
+    onu = first_onu(session, olt)
+    fake = answers(huawei())
+    nothing = run(session, trials.of_onu(onu.id, "rosa", now))
+    assert (nothing.status, nothing.error_message, wire(fake)) == (TrialStatus.FAILED, trials.NOTHING_TO_GET, set())
+    session.add(OnuData(onu_id=onu.id, metric="onu_rx_power", number=-20, raw="-2000", collected_at=now))
+    session.commit()
+    assert run(session, trials.of_onu(onu.id, "rosa", now)).status is TrialStatus.SUCCESS
+    assert wire(fake) == {f"{POWER}.{PORT}.0"}
+
+
+def test_an_onu_that_lost_its_place_is_not_asked_and_a_paused_olt_is(
+    session: Session, queued: list[tuple[Any, ...]], now: datetime
+) -> None:
+    olt = make_olt()
+    make_node(olt)
+    add_onus(session, olt, 2, now)
+    onu = first_onu(session, olt)
+    session.execute(update(Olt).values(state=OltState.PAUSED, paused_reason="obra"))
+    session.commit()
+    trial_id = trials.of_onu(onu.id, "rosa", now)
+    assert trials.of_onu(onu.id, "juan", now) == trial_id
+    assert queued == [(queueing.RUN_TRIAL, trial_id)]
+    session.execute(update(Onu).where(Onu.id == onu.id).values(index_key=None))
+    session.commit()
+    with pytest.raises(Invalid, match="another one has taken its place"):
+        trials.of_onu(onu.id, "rosa", now)
+    session.expire_all()
+    assert trials.start(trial_id, now) is None  # it was asked for before
+    assert session.get_one(Trial, trial_id).error_message == trials.GONE
+    olts.set_enabled(olt.id, False, "rosa", now)
+    with pytest.raises(Invalid, match="is disabled: enable it first"):
+        trials.of_onu(onu.id + 1, "rosa", now)

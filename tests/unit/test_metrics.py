@@ -2,7 +2,7 @@
 
 from datetime import UTC, datetime, timedelta
 
-from portal.queries.onus import Sample
+from portal.queries.onu_power import Sample
 from portal.services.cataloguing.catalogue import load_shipped
 from portal.web.metrics import EPON, METRICS, chart, meaning
 
@@ -41,5 +41,14 @@ def test_the_line_ends_where_readings_ended() -> None:
     assert drawn((7, -20.0), (5.25, -22.0), (3.5, None)) == [[0.0, 300.0]]
 
 
-def test_one_value_is_no_line() -> None:
-    assert drawn((3, -20.0), (2, None)) == []
+def test_one_value_that_never_changed_is_a_line_too() -> None:
+    assert drawn((30, -20.0)) == [[0.0, 600.0]]
+    assert drawn((3.5, -20.0), (1.75, None)) == [[300.0, 450.0]]
+
+
+def test_a_value_holds_no_longer_than_it_was_read() -> None:
+    samples = [Sample(NOW - 30 * DAY, -20.0)]
+    found = chart(samples, NOW - 7 * DAY, NOW, until=NOW - 3.5 * DAY)
+    assert found is not None
+    assert found.lines[0].split()[-1].startswith("300.0,")
+    assert chart(samples, NOW - 7 * DAY, NOW, until=NOW - 8 * DAY) is None

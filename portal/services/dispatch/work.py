@@ -75,14 +75,14 @@ def _texts(node: WorkflowNode) -> list[str]:
 LONGEST_KEY = 56  # of the 60 of a reading's name
 
 
-def _named(node: WorkflowNode) -> Iterator[tuple[str, str]]:
+def named_texts(node: WorkflowNode) -> Iterator[tuple[str, str]]:
     """Each OID with the name of its reading should the catalogue not know it: the node's key, numbered from 2 on."""
     for number, text in enumerate(_texts(node), start=1):
         yield text, node.key if number == 1 else f"{node.key[:LONGEST_KEY]}_{number}"
 
 
 def _step(node: WorkflowNode, known: Mapping[str, ReadingSpec]) -> StepWork:
-    specs = tuple(known.get(text) or catalogue.reading_spec(None, text, name) for text, name in _named(node))
+    specs = tuple(known.get(text) or catalogue.reading_spec(None, text, name) for text, name in named_texts(node))
     return StepWork(
         node.id, node.key, node.kind, specs, float(node.time_limit), node.stop_on_failure,
         Progress.from_json(node.progress),

@@ -10,11 +10,11 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from sqlalchemy import select
-from sqlalchemy.orm import Session, joinedload
+from sqlalchemy.orm import Session
 
 from portal import queueing
-from portal.domain import node_fields
-from portal.domain.catalogue_data import is_secret
+from portal.domain import node_fields, serials
+from portal.domain.catalogue_data import Access, is_secret
 from portal.domain.composite import ColumnReadings, CompositeWork, ReadingSpec, SnmpTarget, StepResult, StepWork
 from portal.domain.fields import FieldError
 from portal.domain.formulas import Position
@@ -24,10 +24,12 @@ from portal.domain.readings import Reading
 from portal.domain.statuses import ErrorKind, NodeKind, Presence, SkipReason, StepStatus
 from portal.extensions import transaction
 from portal.models import Olt, Onu, PonPort, Trial, TrialMode, TrialStatus, WorkflowNode
+from portal.models.trial import OF_ONU
 from portal.services.cataloguing import catalogue, explaining
 from portal.services.collecting import table_sizes
 from portal.services.dispatch import work
 from portal.services.errors import Invalid, NotFound
+from portal.services.trying import onu_columns
 
 ROWS_READ = 500  # of one column
 ROWS_SHOWN = 200  # of all columns together
@@ -44,6 +46,8 @@ LEASE_AWAY = N_("the queue (Redis) does not answer, so nobody can say whether th
 FAULT = N_("a fault of the program, not of the OLT: the log of the worker has it")
 QUEUE_AWAY = N_("the queue (Redis) does not answer: see that it runs, then test again")
 NO_ONUS = N_("no ONU of this OLT is known yet: run its discovery first")
+GONE = N_("the ONU is not there any more, or another one has taken its place")
+NOTHING_TO_GET = N_("the workflow of this OLT reads nothing of this ONU that can be asked for by GET")
 SECRET = N_("this is or contains a column of customers' passwords, which is never read")
 
 
@@ -57,6 +61,16 @@ class TrialWork:
     exact: tuple[ReadingSpec, str] | None = None
 
 
+@dataclass(frozen=True)
+class _What:
+    """What is read, and how it is called."""
+
+    oid: str
+    mode: TrialMode
+    name: str = ""
+    node_id: int | None = None
+
+
 def of_node(node_id: int, actor: str, now: datetime) -> int:
     """Ask for a trial of a node alone; returns its id. One that is still on its way is returned instead of a second.
 
@@ -67,7 +81,8 @@ def of_node(node_id: int, actor: str, now: datetime) -> int:
         if node is None:
             raise NotFound(N_("the node does not exist any more"))
         mode = TrialMode.GET if node.kind is NodeKind.GET else TrialMode.WALK
-        trial_id, created = _request(session, node.workflow.olt, node, node.oid, mode, actor, now)
+        what = _What(node.oid, mode, node.name, node.id)
+        trial_id, created = _request(session, node.workflow.olt, what, actor, now)
     return _queued(trial_id, now) if created else trial_id
 
 
@@ -85,7 +100,23 @@ def of_oid(olt_id: int, oid: str, mode: TrialMode, actor: str, now: datetime) ->
         if olt is None:
             raise NotFound(N_("the OLT does not exist any more"))
         _check(session, olt, node_fields.parts_of(text), mode)
-        trial_id, created = _request(session, olt, None, text, mode, actor, now)
+        trial_id, created = _request(session, olt, _What(text, mode), actor, now)
+    return _queued(trial_id, now) if created else trial_id
+
+
+def of_onu(onu_id: int, actor: str, now: datetime) -> int:
+    """Ask for one GET of all that the OLT's workflow reads of an ONU; returns the trial's id.
+
+    NotFound, or Invalid: the OLT is disabled, or the ONU has no place any more. A paused OLT is asked all the same.
+    """
+    with transaction() as session:
+        onu = session.get(Onu, onu_id)
+        if onu is None or onu.olt.deleted_at is not None:
+            raise NotFound(GONE)
+        if onu.index_key is None:
+            raise Invalid({"": GONE})
+        name = serials.printed(onu.serial) if onu.serial else onu.index_key
+        trial_id, created = _request(session, onu.olt, _What(f"{OF_ONU}{onu_id}", TrialMode.GET, name), actor, now)
     return _queued(trial_id, now) if created else trial_id
 
 
@@ -99,22 +130,19 @@ def _check(session: Session, olt: Olt, texts: Sequence[str], mode: TrialMode) ->
             raise Invalid({"oid": lookup.explain(olt.brand.key, model, text)})
 
 
-def _request(
-    session: Session, olt: Olt, node: WorkflowNode | None, oid: str, mode: TrialMode, actor: str, now: datetime
-) -> tuple[int, bool]:
+def _request(session: Session, olt: Olt, what: _What, actor: str, now: datetime) -> tuple[int, bool]:
     if not olt.enabled or olt.deleted_at is not None:
         raise Invalid({"": N_("%(olt)s is disabled: enable it first", olt=olt.name)})
-    node_id = node.id if node else None
     waiting = session.scalar(
         select(Trial.id).where(
-            Trial.olt_id == olt.id, Trial.node_id == node_id, Trial.oid == oid, Trial.mode == mode,
+            Trial.olt_id == olt.id, Trial.node_id == what.node_id, Trial.oid == what.oid, Trial.mode == what.mode,
             Trial.status.in_(_WAITING), Trial.created_at > now - _FORGOTTEN_AFTER,
         )
     )  # fmt: skip
     if waiting is not None:
         return waiting, False
     trial = Trial(
-        olt_id=olt.id, node_id=node_id, node_name=node.name if node else "", oid=oid, mode=mode,
+        olt_id=olt.id, node_id=what.node_id, node_name=what.name, oid=what.oid, mode=what.mode,
         requested_by=actor[:80], created_at=now,
     )  # fmt: skip
     session.add(trial)
@@ -139,17 +167,26 @@ def start(trial_id: int, now: datetime) -> TrialWork | None:
             return None
         trial.status, trial.started_at = TrialStatus.RUNNING, now
         made = _composed(session, trial, now)
-        if any(is_secret(spec.oid) for step in made.work.steps for spec in step.specs):
+        specs = [spec for step in made.work.steps for spec in step.specs]
+        if not specs:
+            missing = GONE if not made.work.onu_keys else NOTHING_TO_GET
+            _end(trial, TrialStatus.FAILED, ErrorKind.INCOMPLETE, missing, now)
+            return None
+        if any(is_secret(spec.oid) for spec in specs):
             _end(trial, TrialStatus.FAILED, ErrorKind.BAD_OID, SECRET, now)
             return None
         return made
 
 
 def _composed(session: Session, trial: Trial, now: datetime) -> TrialWork:
-    parts = (joinedload(part) for part in (Olt.credential, Olt.brand, Olt.model))
-    olt = session.scalars(select(Olt).options(*parts).where(Olt.id == trial.olt_id)).one()
+    olt = onu_columns.load_olt(session, trial.olt_id)
     exact = _exact_spec(session, olt, trial.oid) if trial.mode is TrialMode.EXACT else None
-    specs = (replace(exact[0], oid=trial.oid, index_suffix="", scalar=True),) if exact else _specs(session, olt, trial)
+    if trial.onu_id is not None:
+        specs, keys = _of_onu(session, olt, trial.onu_id)
+    elif exact:
+        specs, keys = (replace(exact[0], oid=trial.oid, index_suffix="", scalar=True),), ()
+    else:
+        specs, keys = _specs(session, olt, trial), _first_onus(session, olt.id)
     kind = NodeKind.WALK if trial.mode is TrialMode.WALK else NodeKind.GET
     composite = CompositeWork(
         execution_id=0,
@@ -157,10 +194,20 @@ def _composed(session: Session, trial: Trial, now: datetime) -> TrialWork:
         olt_id=olt.id,
         target=bounded(work.target_of(olt, olt.credential)),
         steps=(StepWork(trial.node_id or 0, "trial", kind, specs, SECONDS),),
-        onu_keys=_first_onus(session, olt.id),
+        onu_keys=keys,
         sizes=table_sizes.load(session, olt.id, now),
     )
     return TrialWork(trial.id, composite, named_positions(session, olt.id), exact)
+
+
+def _of_onu(session: Session, olt: Olt, onu_id: int) -> tuple[tuple[ReadingSpec, ...], tuple[str, ...]]:
+    """The columns that the schedule reads of an ONU, less those that a device answers to a walk only; and its index."""
+    onu = session.get(Onu, onu_id)
+    if onu is None or onu.index_key is None:
+        return (), ()
+    columns = onu_columns.of_onu(session, onu, olt, onu_columns.stored_metrics(session, onu_id))
+    specs = tuple(one.spec for one in columns if one.runs and one.spec.access != Access.WALK)
+    return specs, (onu.index_key,)
 
 
 def bounded(target: SnmpTarget) -> SnmpTarget:

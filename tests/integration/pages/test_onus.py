@@ -1,5 +1,7 @@
 """Pages of ONUs over HTTP: search by what a person types, filters, order, paging, and the page of one ONU."""
 
+import csv
+import io
 from collections.abc import Iterator
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -14,7 +16,7 @@ from app import create_app
 from config import Settings
 from portal.domain.statuses import Presence
 from portal.extensions import db
-from portal.models import Olt, Onu, OnuData, OnuEvent, OnuHistory
+from portal.models import Olt, Onu, OnuData, OnuEvent
 from portal.queries import onus
 from tests.conftest import Databases
 from tests.support import builders, seed
@@ -246,51 +248,110 @@ def test_the_list_is_live_and_silent_while_nothing_changes(built: Flask) -> None
     assert (later.status_code, "2 ONUs are offline" in later.text) == (200, True)
 
 
-# ------------------------------------------------------------------------------------------------------------- one ONU
+# ---------------------------------------------------------------------------------------------------------------- CSV
 
 
-def test_the_page_of_an_onu_answers_on_one_screen(built: Flask) -> None:
-    text = text_of(english(built, "viewer").get("/onus/1"))
-    for words in ("Ana Ñahui", "OLT-LIMA · slot/port/ONU 1/4/1", "ZTEG030C0914", "−19.2 dBm", "1 / 2", "on port 1/4"):
-        assert words in text
+def lines(person: Visitor, path: str) -> list[list[str]]:
+    """Rows of a CSV without its head."""
+    answer = person.get(path)
+    assert (answer.status_code, answer.mimetype) == (200, "text/csv")
+    return list(csv.reader(io.StringIO(answer.text.removeprefix("\ufeff"))))[1:]
 
 
-def test_a_reading_without_value_shows_what_was_sent_and_why_it_is_none(built: Flask) -> None:
-    row = soup(english(built).get("/onus/3")).select(".fx-table tbody tr")[0].get_text(" ")
-    assert "The device says it has no value" in row
-    assert "2147483647" in row
+def test_the_csv_holds_what_the_list_shows(built: Flask) -> None:
+    person = english(built, "viewer")
+    first = lines(person, "/onus/export.csv")[0]
+    assert first[:7] == ["OLT-LIMA", "1/4/1", "k.0", "ZTEG030C0914", "Ana Ñahui", "", "Online"]
+    assert first[8] == "-19.24"
+    for query, names in FILTERS.items():
+        wanted = [name.replace("-", "") for name in names]
+        for path in (
+            f"/onus/export.csv?{query}",
+            f"/olts/1/onus/export.csv?{query}",
+            f"/onus/export.csv?olt=1&{query}",
+        ):
+            assert [row[4].split()[0] if row[4] else "" for row in lines(person, path)] == wanted, path
+    assert lines(person, "/olts/2/onus/export.csv") == []
+    assert person.get("/olts/9/onus/export.csv").status_code == 404
 
 
-def test_a_dark_onu_among_dark_neighbours_hints_at_a_cut(built: Flask) -> None:
-    person = english(built)
-    assert "a cut is likely" not in text_of(person.get("/onus/3"))
+def test_the_link_to_the_csv_asks_for_what_is_filtered(built: Flask) -> None:
+    person = english(built, "viewer")
+    paths = ("/onus/?state=weak&sort=-rx", "/olts/1/onus?slot=1&port=4&q=ana", "/onus/?q=nobody")
+    links = [soup(person.get(path)).select_one("#page_head a[href*=export]") for path in paths]
+    assert [link and link["href"] for link in links] == [
+        "/onus/export.csv?state=weak&sort=-rx", "/olts/1/onus/export.csv?q=ana&slot=1&port=4", None,
+    ]  # fmt: skip
+
+
+def test_a_csv_of_too_many_is_cut_and_both_the_link_and_the_file_say_so(
+    built: Flask, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(onus, "MOST_EXPORTED", 3)
+    person = english(built, "viewer")
+    assert "CSV of the first 3 of these ONUs" in text_of(person.get("/onus/"))
+    assert "CSV of these ONUs" in text_of(person.get("/onus/?state=weak"))
+    rows = lines(person, "/onus/export.csv")
+    assert ([row[4] for row in rows[:3]], len(rows)) == (["Ana Ñahui", "BETO 100%", "Carla"], 4)
+    assert rows[3][0].startswith("Cut after 3 rows")
+    monkeypatch.setattr(onus, "FOUND_LIMIT", 2)  # a search too wide to be shown is still written
+    assert len(lines(person, "/onus/export.csv?q=1/4")) == 4
+
+
+def test_no_text_of_a_device_is_a_formula_in_the_csv(built: Flask) -> None:
     with written(built) as session:
-        add(session, 2, [{"onu_number": n, "online": n > 3} for n in range(8)])
-    assert "3 of 7 neighbours on port 1/4 are dark too: a cut is likely" in text_of(person.get("/onus/6"))
-    assert "a cut is likely" not in text_of(person.get("/onus/10"))
+        session.execute(update(Onu).where(Onu.id == 1).values(description="=cmd|'/c calc'!A0", model="@x"))
+    row = lines(english(built), "/onus/export.csv")[0]
+    assert (row[4], row[5]) == ("'=cmd|'/c calc'!A0", "'@x")
 
 
-def test_events_and_the_week_of_power_are_shown(built: Flask) -> None:
-    now = datetime.now(UTC)
+# --------------------------------------------------------------------------------------------------------- large lists
+
+
+def test_a_large_list_is_put_in_order_olt_by_olt_with_the_same_result(
+    built: Flask, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with built.app_context():
+        for n in range(4):
+            builders.make_olt(f"OLT-{n}", address=f"10.7.0.{n + 1}")
     with written(built) as session:
-        session.add(OnuEvent(onu_id=1, kind="state", before="online", after="offline", happened_at=now))
-        for hours, power in ((300, -18.0), (100, -19.5), (20, -24.0)):
-            at = now - timedelta(hours=hours)
-            session.add(OnuHistory(onu_id=1, metric="onu_rx_power", collected_at=at, mean=power))
-    page = english(built).get("/onus/1")
-    assert "State: online → offline" in text_of(page)
-    line = soup(page).select_one(".nw-line")
-    assert line is not None
-    assert str(line["points"]).split()[0] == "0.0,41.7"
-    assert str(line["points"]).split()[-1] == "600.0,66.7"
+        for olt_id in (3, 4, 6):
+            add(session, olt_id, [{"onu_number": n, "online": n % 3 > 0, "rx": -20.0 - n} for n in range(40)])
+    monkeypatch.setattr(onus, "OLTS_AT_ONCE", 2)
+    with built.app_context():
+        for sort in ("position", "-position", "rx"):
+            for state in ("", "offline", "gone", "weak"):
+                wanted = onus.OnuFilter(sort=sort, state=state)
+                assert walked(wanted, large=True) == walked(wanted, large=False), wanted
 
 
-def test_an_onu_without_position_or_neighbours_is_shown_all_the_same(built: Flask) -> None:
+def walked(wanted: onus.OnuFilter, *, large: bool) -> list[list[int]]:
+    """Ids of the ONUs, page after page to the end and then back to the beginning."""
+    pages, cursor = [], ""
+    for way in ("next", "previous"):
+        while True:
+            page = onus.page(wanted, cursor, 13, large=large)
+            pages.append([row.onu.id for row in page.rows])
+            if not getattr(page, way):
+                break
+            cursor = getattr(page, way)
+    return pages
+
+
+def test_counts_of_a_large_list_are_counted_once_for_all_who_look(
+    built: Flask, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(onus, "LARGE", 4)
+    person = english(built, "viewer")
+    monkeypatch.setattr(onus, "_counted", {})
+    assert title_of(person.get("/onus/")) == "1 ONU is offline"
     with written(built) as session:
-        session.execute(update(Onu).where(Onu.id == 5).values(slot=None, port=None, frame=None, onu_number=None))
-    person = english(built)
-    assert "position unknown" in text_of(person.get("/onus/5"))
-    assert len(found(person, "/onus/")) == 5
+        session.execute(update(Onu).where(Onu.id == 1).values(online=False))
+    assert title_of(person.get("/onus/?state=offline&sort=rx")) == "1 ONU is offline"
+    assert found(person, "/onus/?state=offline") == ["Ana", "Carla"]  # the rows are as they are
+    assert title_of(person.get("/onus/?slot=1")) == "2 ONUs are offline"  # another scope
+    monkeypatch.setattr(onus, "COUNTED_FOR", 0.0)
+    assert title_of(person.get("/onus/")) == "2 ONUs are offline"
 
 
 def test_search_sort_and_paging_work_on_postgresql(settings: Settings, databases: Databases) -> None:
