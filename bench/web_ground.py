@@ -21,6 +21,7 @@ from portal.models import (
     QuotaTracker,
     QuotaViolation,
 )
+from portal.services.coordinating import phases
 from tests.support import routes, seed, seed_quotas
 
 DAYS = 14
@@ -92,6 +93,7 @@ def fill(plan: Plan, now: datetime) -> dict[str, int]:
         _pool_history(session, now)
     with db.engine.connect().execution_options(isolation_level="AUTOCOMMIT") as connection:
         connection.execute(text("ANALYZE"))
+    phases.reckon(now)  # as the job does each ten minutes
     counted: tuple[type[Any], ...] = (*BIG, Onu, QuotaTracker, QuotaViolation)
     return {model.__tablename__: count(model) for model in counted}
 

@@ -34,6 +34,7 @@ COORDINATE = "scheduler.coordinator.loop.coordinate"
 CLOSE_HOURS = "scheduler.coordinator.loop.close_hours"
 SEND_ALERTS = "scheduler.upkeep.send_alerts"
 LEARN = "scheduler.upkeep.learn"
+RECKON = "scheduler.upkeep.reckon"
 WRITE_DECISION_LOG = "scheduler.upkeep.write_decision_log"
 TASKS = frozenset(
     {
@@ -48,6 +49,7 @@ TASKS = frozenset(
         CLOSE_HOURS,
         SEND_ALERTS,
         LEARN,
+        RECKON,
         WRITE_DECISION_LOG,
     }
 )

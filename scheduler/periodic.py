@@ -31,6 +31,7 @@ JOBS = (
     PeriodicJob(queueing.COORDINATE, 5),
     PeriodicJob(queueing.CLOSE_HOURS, 15, timeout=300, queue=queueing.UPKEEP_QUEUE),
     PeriodicJob(queueing.LEARN, 60, timeout=120, queue=queueing.UPKEEP_QUEUE),
+    PeriodicJob(queueing.RECKON, 600, timeout=300, queue=queueing.UPKEEP_QUEUE),
     PeriodicJob(queueing.CLEAN_UP, 3600, timeout=600, queue=queueing.UPKEEP_QUEUE),
     PeriodicJob(queueing.SEND_ALERTS, 5, timeout=120, queue=queueing.ALERT_QUEUE),
 )

@@ -147,7 +147,7 @@ def show_phases(olt_name: str | None, apply_it: bool, as_json: bool) -> None:
         if apply_it:
             click.echo(f"clocks moved: {service.apply('cli', moment, olt_ids, olt_name or '')}")
             return
-        seen = phases.preview(moment, olt_ids)
+        seen = phases.fresh(moment, olt_ids)
     if seen is None:
         raise click.ClickException("with NEXTCHECK_MODE=from_end clocks have no phase")
     if as_json:

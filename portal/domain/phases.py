@@ -11,10 +11,11 @@ come closer together than before. A master whose slots lie at the full hour exac
 """
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from datetime import datetime, timedelta
 from itertools import accumulate
-from operator import add, sub
+from operator import sub
+from typing import Any
 
 from portal.domain.quota import HOUR, hour_of
 
@@ -95,25 +96,58 @@ class Advice:
         return bool(self.shifts)
 
 
+def advice_to_json(advice: Advice) -> dict[str, Any]:
+    """As it is stored."""
+    return {
+        "shifts": {str(node): shift for node, shift in advice.shifts.items()},
+        "before": asdict(advice.before), "after": asdict(advice.after), "stuck": advice.stuck,
+    }  # fmt: skip
+
+
+def advice_from_json(stored: Mapping[str, Any]) -> Advice:
+    """What `advice_to_json` made."""
+    shifts = {int(node): shift for node, shift in stored["shifts"].items()}
+    return Advice(shifts, Measure(**stored["before"]), Measure(**stored["after"]), stored["stuck"])
+
+
 def advise(nodes: Iterable[PhasedNode], olt_ids: Collection[int] | None = None) -> Advice:
-    """For all OLTs together. A few seconds for a thousand OLTs of eight masters.
+    """For all OLTs together. A second or two for a thousand OLTs of eight masters.
 
     `olt_ids`: only masters of these are moved, and only theirs are said to meet or to be stuck; the pool is of all.
     """
     olts = _by_olt(nodes)
     asked = {olt: members for olt, members in olts.items() if olt_ids is None or olt in olt_ids}
-    pool = [0] * PERIOD
+    return _advise(asked, _levels(olts, {}))
+
+
+def advise_within(nodes: Iterable[PhasedNode], pool: Sequence[int]) -> Advice:
+    """For some OLTs, where it is known how the pool is used: `pool` as `levels` has it, these OLTs among them."""
+    return _advise(_by_olt(nodes), list(pool))
+
+
+def levels(nodes: Iterable[PhasedNode], shifts: Mapping[int, int]) -> list[int]:
+    """Pollers in use in each second of an hour, clocks moved by `shifts` (node id → seconds)."""
+    return _levels(_by_olt(nodes), shifts)
+
+
+def _advise(asked: Mapping[int, Sequence[_Runs]], pool: list[int]) -> Advice:
+    """`pool` is changed to what it would be."""
     shifts: dict[int, int] = {}
-    for members in olts.values():
-        for runs in members:
-            _add(pool, runs, 0, 1)
-    before = _measure(olts, asked, shifts)
+    before = _measure(asked, pool, shifts)
     for members in asked.values():
         _place(members, pool, shifts)
-    after = _measure(olts, asked, shifts)
+    after = _measure(asked, pool, shifts)
     moved = {node: shift for node, shift in shifts.items() if shift}
     stuck = sum(_meets(runs, members, shifts) for members in asked.values() for runs in members if not runs.room)
     return Advice(moved, before, after, stuck)
+
+
+def _levels(olts: Mapping[int, Sequence[_Runs]], shifts: Mapping[int, int]) -> list[int]:
+    pool = [0] * PERIOD
+    for members in olts.values():
+        for runs in members:
+            _add(pool, runs, shifts.get(runs.node_id, 0), 1)
+    return pool
 
 
 def _by_olt(nodes: Iterable[PhasedNode]) -> dict[int, list[_Runs]]:
@@ -128,20 +162,20 @@ def measure(
 ) -> Measure:  # fmt: skip
     """Of these nodes, with their clocks moved by `shifts` (node id → seconds); meetings of these OLTs only."""
     olts = _by_olt(nodes)
-    return _measure(olts, olts if olt_ids is None else olt_ids, shifts)
+    asked = {olt: members for olt, members in olts.items() if olt_ids is None or olt in olt_ids}
+    return _measure(asked, _levels(olts, shifts), shifts)
 
 
-def _measure(olts: Mapping[int, Sequence[_Runs]], asked: Collection[int], shifts: Mapping[int, int]) -> Measure:
-    pool, seconds, meetings = [0] * PERIOD, 0, 0
-    for olt_id, members in olts.items():
+def _measure(asked: Mapping[int, Sequence[_Runs]], pool: Sequence[int], shifts: Mapping[int, int]) -> Measure:
+    seconds = meetings = 0
+    for members in asked.values():
         own = [0] * PERIOD
         for runs in members:
             _add(own, runs, shifts.get(runs.node_id, 0), 1)
-        if olt_id in asked and max(own) > 1:
+        if max(own) > 1:
             met = [each for each in own if each > 1]
             seconds += len(met)
             meetings += sum(each * (each - 1) // 2 for each in met)
-        pool = list(map(add, pool, own))
     return Measure(seconds, meetings, max(pool), sum(each * each for each in pool) / PERIOD)
 
 

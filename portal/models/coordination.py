@@ -133,6 +133,22 @@ class ExecutionPlan(Base):
     updated_at: Mapped[datetime] = mapped_column(UTCDateTime)
 
 
+class PhaseAdvice(Base):
+    """The phase advice for all OLTs as it was reckoned last: one row. It takes seconds, so that a job reckons it.
+
+    `advice`: shifts (node id → seconds), measures before and after, stuck masters, and of the pool, as it is, the
+    pollers in use in each second of an hour. `first`: node ids of the first moves by OLT, for the page.
+    """
+
+    __tablename__ = "phase_advice"
+
+    id: Mapped[int] = mapped_column(primary_key=True)
+    reckoned_at: Mapped[datetime] = mapped_column(UTCDateTime)
+    advice: Mapped[dict[str, Any]] = mapped_column(JSON)
+    pool: Mapped[list[int]] = mapped_column(JSON)
+    first: Mapped[list[int]] = mapped_column(JSON)
+
+
 class NodePace(Base):
     """How long one master's composite takes: its last runs, and how well that predicted the next. Milliseconds."""
 

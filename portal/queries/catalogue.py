@@ -1,8 +1,9 @@
 """Reads the catalogue for pages: brands with models, the OIDs a brand offers, what an OID of a node means."""
 
 from dataclasses import dataclass
+from typing import Any
 
-from sqlalchemy import func, select
+from sqlalchemy import Select, func, select
 from sqlalchemy.orm import joinedload, selectinload
 
 from portal.extensions import db
@@ -46,19 +47,23 @@ def brands() -> list[Brand]:
 
 def credentials() -> list[CredentialRow]:
     """All credentials by name with how many OLTs use them: one SQL statement that touches no secret."""
-    of_it = select(func.count(Olt.id)).where(Olt.credential_id == Credential.id).correlate(Credential)
-    used = of_it.where(Olt.deleted_at.is_(None)).scalar_subquery()
-    kept = of_it.where(Olt.deleted_at.is_not(None)).scalar_subquery()
-    query = select(
-        Credential.id, Credential.name, Credential.version, Credential.username,
-        Credential.auth_protocol, Credential.priv_protocol, used, kept,
-    ).order_by(Credential.name)  # fmt: skip
-    return [CredentialRow(*row) for row in db.session.execute(query)]
+    return [CredentialRow(*row) for row in db.session.execute(_credentials().order_by(Credential.name))]
 
 
 def credential(credential_id: int) -> CredentialRow | None:
-    """One credential without its secrets, or None."""
-    return next((row for row in credentials() if row.id == credential_id), None)
+    """One credential without its secrets, or None. One SQL statement."""
+    row = db.session.execute(_credentials().where(Credential.id == credential_id)).one_or_none()
+    return CredentialRow(*row) if row else None
+
+
+def _credentials() -> Select[Any]:
+    of_it = select(func.count(Olt.id)).where(Olt.credential_id == Credential.id).correlate(Credential)
+    used = of_it.where(Olt.deleted_at.is_(None)).scalar_subquery()
+    kept = of_it.where(Olt.deleted_at.is_not(None)).scalar_subquery()
+    return select(
+        Credential.id, Credential.name, Credential.version, Credential.username,
+        Credential.auth_protocol, Credential.priv_protocol, used, kept,
+    )  # fmt: skip
 
 
 def oid_choices(brand_id: int) -> list[OidChoice]:

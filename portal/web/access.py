@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable
 from typing import Any, TypeVar
 from urllib.parse import urlsplit
 
-from flask import Flask, Response, abort, current_app, redirect, request, url_for
+from flask import Flask, Response, abort, current_app, g, redirect, request, url_for
 from flask_login import current_user
 from werkzeug.wrappers import Response as BaseResponse
 
@@ -44,7 +44,15 @@ def declared(app: Flask) -> dict[str, Role | str | None]:
 
 def can(role: Role | str) -> bool:
     """For templates: may the person who looks do what needs `role`?"""
+    note_asked(Role(role))
     return bool(current_user.is_authenticated) and allows(current_user.role, Role(role))
+
+
+def note_asked(*roles: Role) -> None:
+    """What this request shows depends on whether somebody may do what these need (portal.web.audience)."""
+    asked: set[Role] | None = g.get("asked")
+    if asked is not None:
+        asked.update(roles)
 
 
 def permits(role: Role) -> bool:

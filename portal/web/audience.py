@@ -1,8 +1,9 @@
-"""Who else may have a fragment: the same view, arguments, role and language, for a second. Flask's side of web.shared.
+"""Who else may have a fragment: the same view, arguments, rights, language, for a second. Flask's side of web.shared.
 
-A fragment must hold nothing personal: what it says of its reader is the role. Whoever has just changed something gets
-only what was begun after that. Somebody's role is asked of the database once a second, so that a fragment which is
-there costs no query at all.
+A fragment must hold nothing personal: what it says of its reader is what they may do. It is noted what a view asks of
+that (access.can), so that people of two roles share what looks the same for both. Whoever has just changed something
+gets only what was begun after that. Somebody's role is asked of the database once a second, so that a fragment which
+is there costs no query at all.
 """
 
 from collections.abc import Hashable
@@ -12,6 +13,7 @@ from typing import Any, NamedTuple
 from flask import Flask, Response, current_app, g, request, session
 from flask_login import current_user
 
+from portal.domain.roles import allows
 from portal.domain.statuses import Role
 from portal.extensions import db, htmx
 from portal.web.access import permits
@@ -39,6 +41,7 @@ class Board:
     def __init__(self) -> None:
         self.shelf = Shelf()
         self.viewers: dict[tuple[Any, ...], Viewer] = {}
+        self.asked: dict[tuple[str | None, str | None], frozenset[Role]] = {}  # by endpoint and target; they only grow
 
 
 def wants_fragment() -> bool:
@@ -69,8 +72,10 @@ def _viewer(board: Board) -> Viewer | None:
     return found
 
 
-def _key(viewer: Viewer) -> Hashable:
-    return request.url, htmx.target, viewer.role, viewer.language
+def _key(viewer: Viewer, asked: frozenset[Role] | None) -> Hashable:
+    """`asked`: what such a fragment has asked of its readers' rights so far; None: nobody has made one."""
+    rights = viewer.role if asked is None else tuple(allows(viewer.role, one) for one in Role if one in asked)
+    return request.url, htmx.target, viewer.language, rights
 
 
 def _since(shelf: Shelf) -> float:
@@ -87,9 +92,10 @@ def answer() -> Response | None:
     viewer = _viewer(board)
     if viewer is None or not permits(viewer.role):
         return None  # the guard says so
-    found = board.shelf.get(_key(viewer), _since(board.shelf))
+    asked = board.asked.get((request.endpoint, htmx.target))
+    found = board.shelf.get(_key(viewer, asked), _since(board.shelf))
     if isinstance(found, Flight):
-        g.flight = found
+        g.flight, g.viewer, g.asked, g.asked_before = found, viewer, set(), asked
         return None
     return respond(found)
 
@@ -99,8 +105,22 @@ def publish(html: str, digest: str) -> Response:
     flight: Flight | None = g.get("flight")
     fragment = Fragment(html, digest, flight.began if flight else 0.0)
     if flight:
-        flight.land(fragment)
+        _share(flight, fragment)
     return respond(fragment)
+
+
+def _share(flight: Flight, fragment: Fragment) -> None:
+    """To those who wait, and to whoever comes within the second.
+
+    A fragment that asked more of its reader's rights than those before it is not for all who wait for the same key.
+    From then on it is known what such fragments ask.
+    """
+    board, place = _board(), (request.endpoint, htmx.target)
+    asked, before = frozenset(g.asked), g.asked_before
+    flight.land(fragment if before is None or asked <= before else None)
+    if before is None or not asked <= before:
+        board.asked[place] = board.asked.get(place, frozenset()) | asked
+        board.shelf.keep(_key(g.viewer, board.asked[place]), fragment)
 
 
 def respond(fragment: Fragment) -> Response:

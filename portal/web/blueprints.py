@@ -4,7 +4,10 @@ from flask import Flask
 
 from portal.extensions import login_manager
 from portal.web import (
+    account,
     alerts,
+    api_tokens,
+    audit,
     auth,
     catalogue,
     credentials,
@@ -12,13 +15,16 @@ from portal.web import (
     executions,
     explain,
     formulas,
+    installation,
     ledger,
     log,
     olt_actions,
     olt_deleted,
     olt_import,
-    onus,
+    olt_panels,
+    onu_parts,
     palette,
+    people,
     planning,
     pollers,
     probes,
@@ -56,6 +62,7 @@ BLUEPRINTS = (
     olt_import.bp,  # it is that of portal.web.olts: one blueprint in two modules
     olt_actions.bp,
     olt_deleted.bp,
+    olt_panels.bp,
     timeline.bp,
     workflow_nodes.bp,  # and web/workflows.py, whose blueprint it is
     planning.bp,
@@ -64,13 +71,18 @@ BLUEPRINTS = (
     template_nodes.bp,
     rollouts.bp,
     wizard.bp,
-    onus.bp,
+    onu_parts.bp,  # and web/onus.py, whose blueprint it is
     palette.bp,
     credentials.bp,
     probes.bp,
     trials.bp,
     catalogue.bp,
     formulas.bp,
+    account.bp,
+    people.bp,
+    api_tokens.bp,
+    installation.bp,
+    audit.bp,
 )
 
 

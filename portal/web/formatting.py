@@ -1,7 +1,7 @@
 """How numbers, durations and moments are written in the reader's language. Pure text: no queries, no templates."""
 
 from collections.abc import Callable
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta
 from typing import Any
 from zoneinfo import ZoneInfo
 
@@ -26,7 +26,8 @@ def now() -> datetime:
 
 def language() -> str:
     """Two letters: the language of this request."""
-    return str(get_locale().language) if get_locale() else "en"
+    locale = get_locale()
+    return locale.language if locale else "en"
 
 
 def zone() -> ZoneInfo:
@@ -39,7 +40,7 @@ def number(value: float | None, digits: int = 0) -> str:
     if value is None:
         return MISSING
     text = f"{abs(value):,.{digits}f}"
-    if language() == "es":
+    if not text.isdecimal() and language() == "es":
         text = text.replace(",", THIN).replace(".", ",")
     negative = value < 0 and text.strip("0.,") != ""
     return f"{MINUS}{text}" if negative else text
@@ -150,6 +151,11 @@ def day(moment: datetime) -> str:
     return f"{local.day} {_month(local.month)}"
 
 
+def plain_day(local: date | None) -> str:
+    """12 mar 2026, of a day that is one of the portal's zone already."""
+    return f"{local.day} {_month(local.month)} {local.year}" if local else MISSING
+
+
 def hour(moment: datetime) -> str:
     """10:41, in the portal's zone, of whatever day."""
     return f"{moment.astimezone(zone()):%H:%M}"
@@ -173,9 +179,9 @@ def absolute(moment: datetime) -> str:
 
 
 def _time_tag(moment: datetime, text: str, tick: str = "") -> Markup:
-    mark = Markup(' data-tick="{}"').format(tick) if tick else Markup()
+    mark = f' data-tick="{tick}"' if tick else ""
     iso = moment.astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
-    return Markup('<time datetime="{}" title="{}"{}>{}</time>').format(iso, absolute(moment), mark, text)
+    return Markup(f'<time datetime="{iso}" title="{absolute(moment)}"{mark}>{escape(text)}</time>')  # noqa: S704
 
 
 def age(moment: datetime | None) -> Markup:
@@ -216,5 +222,7 @@ FILTERS: dict[str, Callable[..., Any]] = {
     "countdown": countdown,
     "at": at,
     "hour": hour,
+    "plain_day": plain_day,
+    "absolute": absolute,
     "hour_span": hour_span,
 }

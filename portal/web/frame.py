@@ -73,7 +73,8 @@ PAGES = (
     Page("dashboard.index", _l("Home"), "home", "i", thumb=True),
     Page(
         "olts.index", _l("OLTs"), "router", "o",
-        ("olt_actions", "olt_deleted", "timeline", "credentials", "probes", "trials", "ledger"), thumb=True,
+        ("olt_actions", "olt_deleted", "olt_panels", "timeline", "credentials", "probes", "trials", "ledger"),
+        thumb=True,
     ),
     Page(
         "workflows.index", _l("Workflows"), "sitemap", "w",
@@ -88,6 +89,7 @@ PAGES = (
     Page("onus.index", _l("ONUs"), "access-point", "u", thumb=True),
     Page("catalogue.index", _l("Catalogue"), "tag", "c", ("formulas",)),
     Page("alerts.index", _l("Alerts"), "bell", "a"),
+    Page("account.index", _l("Settings"), "settings", "s", ("people", "api_tokens", "installation", "audit")),
 )  # fmt: skip
 
 
@@ -113,7 +115,10 @@ class Macros:
         for file in MACRO_FILES:
             module = self._environment.get_template(f"macros/{file}.html").module
             if hasattr(module, name):
-                return getattr(module, name)
+                macro = getattr(module, name)
+                if not self._environment.auto_reload:  # found once: a page asks for hundreds
+                    self.__dict__[name] = macro
+                return macro
         raise AttributeError(f"no macro ui.{name} in templates/macros")
 
 

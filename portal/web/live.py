@@ -7,7 +7,9 @@ from typing import Any
 from flask import Response, current_app, g, make_response, render_template
 from jinja2 import Template
 
+from portal.domain.statuses import Role
 from portal.extensions import htmx
+from portal.web.access import note_asked
 from portal.web.audience import publish, wants_fragment
 
 # What differs from second to second although nothing happened: ticking times, which live.js keeps fresh.
@@ -18,7 +20,13 @@ class Faceless:
     """Instead of a person, for a template that is rendered for many: the role and nothing else."""
 
     def __init__(self, person: Any) -> None:
-        self.is_authenticated, self.role = person.is_authenticated, getattr(person, "role", None)
+        self.is_authenticated, self._role = person.is_authenticated, getattr(person, "role", None)
+
+    @property
+    def role(self) -> Role | None:
+        """Whoever looks at it shows what only those of the same role may see."""
+        note_asked(*Role)
+        return self._role
 
 
 def digest(html: str) -> str:

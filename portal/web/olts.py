@@ -14,16 +14,14 @@ from werkzeug.wrappers import Response as BaseResponse
 from portal.domain.statuses import Role
 from portal.extensions import htmx
 from portal.models import Olt
-from portal.queries import catalogue, holders, keyset, learned, ledger, olt_events, olts, workflows
+from portal.queries import catalogue, holders, keyset, olts, workflows
 from portal.services.errors import Invalid
 from portal.services.network import olts as service
-from portal.web import args, live, olt_event_words, timeline
-from portal.web import ledger as ledger_words
+from portal.web import args, live, timeline
 from portal.web.access import requires
 from portal.web.export import Cell, csv_file
 from portal.web.formatting import now, number
 from portal.web.forms import DeleteForm, OltForm
-from portal.web.quotas import card as quota_card
 from portal.web.trials import MODES
 
 bp = Blueprint("olts", __name__, url_prefix="/olts")
@@ -163,51 +161,26 @@ def _title(wanted: olts.OltFilter, counts: Mapping[str, int]) -> str:
 @bp.get("/<int:olt_id>")
 @requires(Role.VIEWER)
 def detail(olt_id: int) -> Response:
-    """One OLT: who holds it, its workflow, last executions, ports and settings. Live."""
+    """One OLT: its state, who holds it, its hour and its workflow; the rest comes by itself (web.olt_panels). Live."""
     olt = one(olt_id)
+    running = olts.running_now([olt.id]).get(olt.id)
     return live.render(
         "olts/detail.html",
-        **_who_and_what(olt),
-        view=workflows.of_olt(olt, now()),
-        promises=quota_card(olt.id),
-        ports=olts.ports(olt.id),
-        executions=olts.last_executions(olt.id),
-        credential=catalogue.credential(olt.credential_id),
+        olt=olt,
+        running=running,
+        holder=None if running else holders.of(olt.id),
+        view=workflows.at_work(olt.id),
         **({} if htmx else _around(olt)),
     )
 
 
-def _who_and_what(olt: Olt) -> dict[str, Any]:
-    """Who has the OLT now, and what happened to it."""
-    running = olts.running_now([olt.id]).get(olt.id)
-    return {
-        "olt": olt,
-        "running": running,
-        "holder": None if running else holders.of(olt.id),
-        "events": olt_events.of(olt.id, now()),
-        "event_words": olt_event_words.words,
-    }
-
-
 def _around(olt: Olt) -> dict[str, Any]:
-    """What stands around the live part of an OLT's page, and does not change by itself."""
+    """What stands in an OLT's page and is not of its fragment."""
     return {
         "timeline": timeline.of(olt, 0),
         "hours": timeline.HOURS,
-        "choices": catalogue.oid_choices(olt.brand_id),
-        "sizes": learned.sizes(olt),
-        "families": learned.families(olt.id),
-        "ledger": _costliest(olt.id),
-        "fine": ledger_words.fine,
-        "told": ledger_words.told,
         "modes": [(mode.value, str(label)) for mode, label in MODES.items()],
     }
-
-
-def _costliest(olt_id: int) -> list[ledger.Row]:
-    """What cost the OLT most in the last week."""
-    asked = ledger.period(7)
-    return ledger.top(asked, olt_id) if asked else []
 
 
 @bp.route("/new", methods=["GET", "POST"], endpoint="new")

@@ -97,7 +97,6 @@ def _title(rows: list[OltFit]) -> str:
 def _readers() -> dict[str, Any]:
     """What other pages show of this one; read only where a template asks."""
     return {
-        "read_fit": lambda olt_id: feasibility.of_olt(olt_id, now()),
         "read_pool_advice": lambda: pool_advice.last_hour(now()),
         "fit_sentences": sentences, "fit_blame": blame, "busy_words": busy_words,
     }  # fmt: skip

@@ -63,6 +63,12 @@ class Shelf:
         flight.landed.wait(PATIENCE)
         return flight.fragment or Flight(self, key, self.clock())
 
+    def keep(self, key: Hashable, fragment: Fragment) -> None:
+        """A fragment for whoever asks for this key."""
+        with self._lock:
+            self._make_room()
+            self._kept[key] = fragment
+
     def store(self, key: Hashable, flight: Flight) -> None:
         """What a flight brought, unless something newer is here."""
         with self._lock:

@@ -1,18 +1,53 @@
-"""Applying the phase advice: the clocks of many masters are moved at once, with one audit row."""
+"""The phase advice: reckoned for all OLTs by a job, and applied by a person: many clocks are moved at once."""
 
 from collections.abc import Collection
 from datetime import datetime
 
 from flask import current_app
+from sqlalchemy import delete, select
 
 from portal import masters
 from portal.domain import phases
 from portal.domain.messages import N_
 from portal.extensions import db, transaction
+from portal.masters import Master
+from portal.models import Olt, PhaseAdvice
 from portal.services import audit
 from portal.services.audit import Subject
 from portal.services.dispatch import clock
 from portal.services.errors import Conflict
+
+FIRST = 200  # moves that are shown before they are applied
+
+
+def reckon(now: datetime) -> int:
+    """Reckon the advice for all OLTs and keep it; returns how many clocks it would move.
+
+    Nothing is locked meanwhile. Where clocks go on from the end of a run there is none.
+    """
+    if current_app.config["NEXTCHECK_MODE"] == "from_end":
+        return 0
+    known = masters.load(db.session(), now)
+    nodes = masters.phased(known)
+    advice, pool = phases.advise(nodes), phases.levels(nodes, {})
+    first = _first(known, advice)
+    db.session.rollback()
+    with transaction() as session:
+        session.execute(delete(PhaseAdvice))
+        kept = phases.advice_to_json(advice)
+        session.add(PhaseAdvice(id=1, reckoned_at=now, advice=kept, pool=pool, first=first))
+    return len(advice.shifts)
+
+
+def _first(known: dict[int, list[Master]], advice: phases.Advice) -> list[int]:
+    """Ids of the first nodes to be moved, by name of their OLT. One SQL statement."""
+    found: list[int] = []
+    names = {row.id: row.name.lower() for row in db.session.execute(select(Olt.id, Olt.name))}
+    for olt in sorted(known, key=lambda olt: (names.get(olt, ""), olt)):
+        found += [one.node.node_id for one in known[olt] if one.node.node_id in advice.shifts]
+        if len(found) >= FIRST:
+            break
+    return found[:FIRST]
 
 
 def apply(actor: str, now: datetime, olt_ids: Collection[int] | None = None, name: str = "") -> int:
@@ -20,7 +55,8 @@ def apply(actor: str, now: datetime, olt_ids: Collection[int] | None = None, nam
 
     `name`: of what it was asked for, for the audit log. Conflict where clocks go on from the end of a run: they have
     no phase then. A clock that a tick has moved meanwhile keeps the advised phase. Plans follow within seconds: the
-    coordinator plans anew whatever was wound, and it alone does, so that an hour has one plan.
+    coordinator plans anew whatever was wound, and it alone does, so that an hour has one plan. What was reckoned
+    before is of other clocks, and is forgotten.
     """
     if current_app.config["NEXTCHECK_MODE"] == "from_end":
         raise Conflict(N_("clocks that go on from the end of a run cannot be spread"))
@@ -37,6 +73,7 @@ def apply(actor: str, now: datetime, olt_ids: Collection[int] | None = None, nam
             "peak": [advice.before.peak, advice.after.peak],
             "seconds": {str(node): moved[node] for node in sorted(moved)},
         }  # fmt: skip
+        session.execute(delete(PhaseAdvice))
         subject = Subject("phases", name)
         audit.record(session, actor=actor, action="phases.apply", subject=subject, changes=changes, now=now)
     return len(moved)

@@ -88,7 +88,7 @@
     var target = event.detail.target;
     before.clear();
     var polled = event.detail.requestConfig.verb === "get" && target.hasAttribute("data-live");
-    if (polled && event.detail.xhr.fachoSent < sent) { event.detail.shouldSwap = false; }
+    if (polled && (event.detail.xhr.fachoSent < sent || busy(target))) { event.detail.shouldSwap = false; }
     if (!event.detail.shouldSwap) { return; }
     // A fragment is made for many people: its forms get the token of this page.
     event.detail.serverResponse = event.detail.serverResponse.replace(/ name="csrf_token" value=""/g, function () {

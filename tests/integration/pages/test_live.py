@@ -12,7 +12,7 @@ import pytest
 from flask import Flask
 from sqlalchemy import event, update
 
-from portal.domain.statuses import ExecutionStatus
+from portal.domain.statuses import ExecutionStatus, Role
 from portal.extensions import db
 from portal.models import Execution, User
 from portal.services.people import users
@@ -270,7 +270,7 @@ def test_a_rendering_that_fails_keeps_nobody_waiting(shared: Flask, monkeypatch:
 
 
 def test_no_live_fragment_says_who_reads_it(seeded: Flask) -> None:
-    """All parts of all pages that refresh themselves."""
+    """All parts of all pages that refresh themselves; the audit log tells everybody of what she did herself."""
     seed.keep_alive(seeded)
     with seeded.app_context():
         users.create("luz-de-luna", "a password of luz", "admin", "test", datetime.now(UTC))
@@ -278,7 +278,7 @@ def test_no_live_fragment_says_who_reads_it(seeded: Flask) -> None:
     person, looked = Visitor(seeded), 0
     assert person.login("luz-de-luna", "a password of luz").status_code == 303
     for one in found:
-        for tag in soup(person.get(one.path)).select("[data-live]"):
+        for tag in soup(person.get(one.path)).select("[data-live]:not(#audit_live)"):
             looked += 1
             text = person.fragment(str(tag["hx-get"]), str(tag["id"])).text
             assert ("<html" in text, "luz-de-luna" in text) == (False, False), one.name
@@ -329,3 +329,26 @@ def test_a_file_with_its_version_is_kept_for_good_and_one_without_is_asked_for_a
     assert (again.status_code, again.data) == (304, b"")
     font = client.get("/static/vendor/inter/inter-latin-wght-normal.woff2")
     assert (font.headers["Cache-Control"], "Content-Encoding" in font.headers) == ("public, max-age=2592000", False)
+
+
+def test_people_of_two_roles_share_what_looks_the_same_for_both(shared: Flask, clock: Clock, made: list[str]) -> None:
+    people = [reader(shared, clock, name) for name in ("viewer", "operator", "admin")]
+    for one in people:  # now it is known what these fragments ask of their readers
+        one.fragment("/pulse", "pulse")
+        one.fragment("/olts/1", "olt_live")
+    clock.now += 10
+    made.clear()
+    strips = {one.fragment("/pulse", "pulse").data for one in people}
+    olts = [one.fragment("/olts/1", "olt_live") for one in people]
+    assert made == ["pulse", "olt_live", "olt_live"]
+    assert len(strips) == 1
+    assert [soup(one).select("form") != [] for one in olts] == [False, True, True]
+
+
+def test_a_fragment_that_asks_for_more_than_before_is_shown_to_nobody_else(shared: Flask, clock: Clock) -> None:
+    """As when what it shows for the first time has a button for some."""
+    operator, viewer = (reader(shared, clock, name) for name in ("operator", "viewer"))
+    shared.extensions["live"].asked[("olts.detail", "olt_live")] = frozenset()
+    forms = [soup(one.fragment("/olts/1", "olt_live")).select("form") != [] for one in (operator, viewer)]
+    assert forms == [True, False]
+    assert shared.extensions["live"].asked[("olts.detail", "olt_live")] == {Role.OPERATOR}

@@ -47,13 +47,13 @@ def said(answer: TestResponse, selector: str) -> str:
 
 
 def test_the_page_of_an_olt_says_how_its_work_fits(built: Flask) -> None:
-    card = said(english(built, "viewer").get("/olts/1"), "#fit_live")
+    card = said(english(built, "viewer").get("/olts/1/capacity"), "#fit_live")
     assert "Fits busy 53 % of the hour" in card
     assert "descriptions will wait 1 min 40 s" in card
 
 
 def test_the_card_of_an_olt_refreshes_alone(built: Flask) -> None:
-    answer = english(built).fragment("/olts/1", "fit_live")
+    answer = english(built).fragment("/olts/1/capacity", "fit_live")
     assert answer.status_code == 200
     assert "busy 53" in text_of(answer)
     assert soup(answer).find("h1") is None
