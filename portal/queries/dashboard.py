@@ -8,7 +8,7 @@ from flask import current_app
 from sqlalchemy import case, func, select
 
 from portal.domain import quota
-from portal.domain.statuses import ErrorKind, ExecutionStatus, OltState, Severity
+from portal.domain.statuses import ErrorKind, ExecutionStatus, OltState, Severity, Trigger
 from portal.extensions import db
 from portal.models import Execution, Olt, PollerStats, QuotaTracker, QuotaViolation
 from portal.queries import executions, olts, quotas
@@ -23,7 +23,7 @@ KEPT = timedelta(minutes=1)  # how long the sums of the last day are shown befor
 
 @dataclass(frozen=True)
 class Failure:
-    """One execution that failed."""
+    """One execution that failed. `slot`: None of a run by hand, or of a node that is gone."""
 
     id: int
     olt_id: int
@@ -32,6 +32,14 @@ class Failure:
     finished_at: datetime
     error_kind: ErrorKind | None
     error_message: str
+    node_id: int | None
+    scheduled_for: datetime
+    trigger: Trigger
+
+    @property
+    def slot(self) -> datetime | None:
+        """When it was planned for."""
+        return self.scheduled_for if self.node_id is not None and self.trigger is Trigger.SCHEDULE else None
 
 
 @dataclass(frozen=True)
@@ -148,7 +156,8 @@ def _failures(now: datetime) -> list[Failure]:
     query = (
         select(
             Execution.id, Execution.olt_id, Olt.name, Execution.node_name, Execution.finished_at,
-            Execution.error_kind, Execution.error_message,
+            Execution.error_kind, Execution.error_message, Execution.node_id, Execution.scheduled_for,
+            Execution.trigger,
         )
         .join(Olt, Olt.id == Execution.olt_id)
         .where(Execution.status == ExecutionStatus.FAILED)

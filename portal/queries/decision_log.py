@@ -5,6 +5,7 @@ level, newest first; without any of them the ids, whose order is that of time bu
 type together with a level, reads row by row: over all OLTs it goes back over a window of time and no further.
 """
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any
@@ -89,6 +90,11 @@ _COLUMNS = (
 def page(wanted: Filter, cursor: str = "", size: int = keyset.PAGE_SIZE) -> keyset.Page[Row]:
     """One page, newest first; `wanted` must be bounded. Two SQL statements at most."""
     return keyset.fetch(_filtered(wanted), wanted.order, cursor, size).map(_row)
+
+
+def newest(wanted: Filter, most: int) -> Iterator[Row]:
+    """The newest `most` of what was asked for, for a file; `wanted` must be bounded. Two SQL statements at most."""
+    return map(_row, keyset.stream(_filtered(wanted), wanted.order, most))
 
 
 def after(last_id: int, wanted: Filter, limit: int = MOST_AFTER) -> list[Row]:

@@ -1,5 +1,6 @@
 """Executions for people: the list with filters, and one with its attempts and steps. Reads only."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -7,7 +8,7 @@ from typing import Any
 from sqlalchemy import Select, select
 from sqlalchemy.orm import joinedload, selectinload
 
-from portal.domain.statuses import ErrorKind, ExecutionStatus, Trigger
+from portal.domain.statuses import ErrorKind, ExecutionStatus, SkipReason, Trigger
 from portal.extensions import db
 from portal.models import Execution, ExecutionAttempt, Olt
 from portal.queries import keyset
@@ -43,13 +44,21 @@ class Row:
     error_kind: ErrorKind | None
     error_message: str
     cancelled_by: str
+    skip_reason: SkipReason | None
+    node_id: int | None
+
+    @property
+    def gap(self) -> bool:
+        """True when it stands for a slot that did not become a success, so that people ask why."""
+        asked = self.status in (ExecutionStatus.FAILED, ExecutionStatus.INTERRUPTED)
+        return asked and self.node_id is not None and self.trigger is Trigger.SCHEDULE
 
 
 _COLUMNS = (
     Execution.id, Execution.olt_id, Olt.name, Execution.node_name, Execution.status, Execution.trigger,
     Execution.requested_by, Execution.scheduled_for, Execution.not_before, Execution.started_at, Execution.finished_at,
     Execution.duration_ms, Execution.delay_ms, Execution.attempt, Execution.error_kind, Execution.error_message,
-    Execution.cancelled_by,
+    Execution.cancelled_by, Execution.skip_reason, Execution.node_id,
 )  # fmt: skip
 
 
@@ -64,10 +73,17 @@ def _filtered(wanted: Filter) -> Select[Any]:
     return query
 
 
+_NEWEST_FIRST = keyset.Order((Execution.id,), descending=True)
+
+
 def page(wanted: Filter, cursor: str = "", size: int = keyset.PAGE_SIZE) -> keyset.Page[Row]:
     """One page, newest first. One SQL statement whatever the size of the table."""
-    order = keyset.Order((Execution.id,), descending=True)
-    return keyset.fetch(_filtered(wanted), order, cursor, size).map(lambda row: Row(*row))
+    return keyset.fetch(_filtered(wanted), _NEWEST_FIRST, cursor, size).map(lambda row: Row(*row))
+
+
+def newest(wanted: Filter, most: int) -> Iterator[Row]:
+    """The newest `most`, for a file. One SQL statement."""
+    return (Row(*row) for row in keyset.stream(_filtered(wanted), _NEWEST_FIRST, most))
 
 
 def olt_names() -> list[tuple[int, str]]:

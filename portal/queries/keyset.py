@@ -5,7 +5,7 @@ import binascii
 import json
 import re
 import zlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Generic, TypeVar
@@ -18,6 +18,7 @@ from portal.domain import moments
 from portal.extensions import db
 
 PAGE_SIZE = 50
+BATCH = 1000  # rows that are in memory at once while a file is written
 _MAX_CURSOR = 1000
 _UNSTORABLE = re.compile("[\x00\ud800-\udfff]")  # NUL, and halves of characters
 _TIME = "\x00t"  # no text of ours holds a NUL
@@ -147,6 +148,12 @@ def fetch(query: Select[Any], order: Order, cursor: str, size: int = PAGE_SIZE) 
     query = query.order_by(*(key.asc() if upward else key.desc() for key in keys)).limit(size + 1)
     found = list(db.session.execute(query).all())
     return _page(found, order, size, backward=backward, inside=position is not None)
+
+
+def stream(query: Select[Any], order: Order, most: int) -> Iterator[Any]:
+    """The first `most` rows of `query`, fetched bit by bit: for files. One SQL statement, when the first is taken."""
+    ordered = query.order_by(*(key.desc() if order.descending else key.asc() for key in order.keys))
+    yield from db.session.execute(ordered.limit(most).execution_options(yield_per=BATCH))
 
 
 def _page(found: list[Any], order: Order, size: int, *, backward: bool, inside: bool) -> Page[Any]:

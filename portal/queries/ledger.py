@@ -1,6 +1,6 @@
 """The ledger for people: what each node cost its OLT over some days, how much of what it read was new. Reads only."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, fields
 from datetime import datetime, timedelta
 from typing import Any
@@ -75,12 +75,12 @@ def top(asked: Period, olt_id: int, size: int = 3) -> list[Row]:
     return list(page(asked, olt_id, size=size).rows)
 
 
-def all_rows(asked: Period, olt_id: int | None = None, sort: str = DEFAULT_SORT) -> list[Row]:
-    """All pages as one, for an export. One SQL statement."""
+def all_rows(
+    asked: Period, olt_id: int | None = None, sort: str = DEFAULT_SORT, *, most: int
+) -> Iterator[Row]:  # fmt: skip
+    """The first `most` rows of all pages, for a file. One SQL statement."""
     table = _rows(asked, olt_id).subquery()
-    order = _order(table.c, sort)
-    query = select(table).order_by(*(key.desc() if order.descending else key.asc() for key in order.keys))
-    return [_made(row, asked) for row in db.session.execute(query)]
+    return (_made(row, asked) for row in keyset.stream(select(table), _order(table.c, sort), most))
 
 
 def _rows(asked: Period, olt_id: int | None) -> Select[Any]:

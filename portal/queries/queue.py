@@ -76,6 +76,7 @@ class Waiting:
     attempt: int
     requested_by: str
     cancelled_by: str
+    node_id: int | None = None
 
     @property
     def wished(self) -> bool:
@@ -183,7 +184,7 @@ def waiting(now: datetime, limit: int = SHOWN) -> list[Waiting]:
             Execution.id, Execution.olt_id, Olt.name, Olt.enabled, Olt.state, Olt.paused_reason, Olt.paused_until,
             Olt.probe_at, Olt.site, Execution.node_name, Execution.trigger, Execution.priority,
             Execution.scheduled_for, Execution.overdue_at, Execution.not_before, Execution.queued_at,
-            Execution.attempt, Execution.requested_by, Execution.cancelled_by,
+            Execution.attempt, Execution.requested_by, Execution.cancelled_by, Execution.node_id,
         )
         .join(Olt, Olt.id == Execution.olt_id)
         .where(Execution.status == ExecutionStatus.PENDING)

@@ -10,7 +10,7 @@ from portal.domain import quota
 from portal.domain.statuses import QuotaStatus
 from portal.extensions import db
 from portal.models import Olt, QuotaTracker
-from portal.queries import keyset, quotas
+from portal.queries import keyset, quota_losses, quotas
 from portal.queries.quotas import Row
 
 SPAN = timedelta(hours=24)  # of a task that is looked for on all OLTs: no index leads to it
@@ -53,7 +53,7 @@ def page(wanted: Filter, now: datetime, cursor: str = "", size: int = keyset.PAG
         query = query.where(QuotaTracker.period_start < wanted.until)
         query = query.where(QuotaTracker.period_end < _later(wanted.until))
     found = keyset.fetch(query, wanted.order, cursor, size)
-    lost = quotas.losses([(row[1], *row[3:5]) for row in found.rows])
+    lost = quota_losses.of_trackers([(row[1], *row[3:5]) for row in found.rows])
     return found.map(lambda row: quotas.row_of(row, now, lost.get((row[1], *row[3:5]), ())))
 
 

@@ -11,7 +11,7 @@ from portal.domain import quota
 from portal.domain.statuses import ACTIVE, EventType, ExecutionStatus, LossCause, SkipReason, Trigger
 from portal.extensions import db
 from portal.models import CoordinatorLog, Execution, QuotaTracker, QuotaViolation, Workflow, WorkflowNode
-from portal.queries import quotas, skipped
+from portal.queries import quota_losses, quotas, skipped
 from portal.queries.quotas import Row
 
 NEIGHBOURS = 3  # hours before and after
@@ -80,7 +80,7 @@ def get(tracker_id: int, now: datetime) -> Detail | None:
     if found is None:
         return None
     *facts, stored, violation_id = found
-    lost = quotas.losses([(found.olt_id, found.task_type, found.period_start)])
+    lost = quota_losses.of_trackers([(found.olt_id, found.task_type, found.period_start)])
     row = quotas.row_of(facts, now, next(iter(lost.values()), ()))
     nodes = _nodes(row, {one["node_id"] for one in stored})
     basis = tuple(_basis(one, nodes) for one in stored)

@@ -4,7 +4,7 @@ Every statement is about one hour or one OLT, to which an index leads: how many 
 """
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any
@@ -26,31 +26,32 @@ from sqlalchemy import (
 
 from portal.domain import quota
 from portal.domain.quota import Counts
-from portal.domain.statuses import LossCause, QuotaStatus
+from portal.domain.statuses import QuotaStatus
 from portal.extensions import db
-from portal.models import Olt, QuotaLoss, QuotaTracker, QuotaViolation
-from portal.queries import keyset
+from portal.models import Olt, QuotaTracker, QuotaViolation
+from portal.queries import keyset, quota_losses
 from portal.queries.matching import contains
+from portal.queries.quota_losses import Lost
 
 AT_RISK = "at_risk"
 STATUSES = (AT_RISK, *(one.value for one in QuotaStatus))
 BROKEN = (QuotaStatus.QUOTA_NOT_MET, QuotaStatus.FAILED)  # what a violation was when it was judged
 DAY = timedelta(days=1)
 STRIP_HOURS = 24
+SORTS = ("olt", "-olt", "task", "-task", "share", "-share")  # of an hour; without one the worst come first
 OPENED_WITHIN = timedelta(minutes=5)  # of its hour: the coordinator opens some OLTs at a pass
-
-Lost = tuple[tuple[LossCause, int], ...]
 
 
 @dataclass(frozen=True)
 class Filter:
-    """Which trackers of an hour (its start); None and "" = all. `status`: one of STATUSES."""
+    """Which trackers of an hour (its start); None and "" = all. `status`: one of STATUSES, `sort` one of SORTS."""
 
     hour: datetime
     olt_id: int | None = None
     task_type: str = ""
     status: str = ""
     text: str = ""
+    sort: str = ""
 
 
 @dataclass(frozen=True)
@@ -238,16 +239,35 @@ def _olts(wanted: Filter, risky: ColumnElement[bool]) -> tuple[int, int]:
 def page(
     wanted: Filter, alike: Sequence[Group], now: datetime, cursor: str = "", size: int = keyset.PAGE_SIZE
 ) -> keyset.Page[Row]:  # fmt: skip
-    """One page of the hour, worst first, with losses. `alike`: its groups. Two SQL statements."""
+    """One page of the hour in its order, with losses. `alike`: its groups. Two SQL statements."""
     risky = _risky(alike, wanted.hour, now)
+    found = keyset.fetch(_hour(wanted, risky), _order(wanted.sort, risky), cursor, size)
+    lost = quota_losses.of_trackers([(row[1], *row[3:5]) for row in found.rows])
+    return found.map(lambda row: row_of(row, now, lost.get((row[1], *row[3:5]), ())))
+
+
+def of_hour(wanted: Filter, alike: Sequence[Group], now: datetime, most: int) -> Iterator[Row]:
+    """As `page`, but the first `most` rows of the hour, for a file. Two SQL statements."""
+    risky, lost = _risky(alike, wanted.hour, now), quota_losses.of_hour(wanted.hour)
+    for row in keyset.stream(_hour(wanted, risky), _order(wanted.sort, risky), most):
+        yield row_of(row, now, lost.get((row[1], row[3]), ()))
+
+
+def _hour(wanted: Filter, risky: ColumnElement[bool]) -> Select[Any]:
     query = rows_query().where(*_which(wanted))
     if wanted.status == AT_RISK:
-        query = query.where(risky)
-    elif wanted.status:
-        query = query.where(QuotaTracker.status == QuotaStatus(wanted.status))
-    found = keyset.fetch(query, _worst_first(risky), cursor, size)
-    lost = losses([(row[1], *row[3:5]) for row in found.rows])
-    return found.map(lambda row: row_of(row, now, lost.get((row[1], *row[3:5]), ())))
+        return query.where(risky)
+    return query.where(QuotaTracker.status == QuotaStatus(wanted.status)) if wanted.status else query
+
+
+def _order(sort: str, risky: ColumnElement[bool]) -> keyset.Order:
+    """Sorted is what belongs to one hour, a few thousand rows."""
+    keys: dict[str, keyset.Key] = {
+        "olt": keyset.lower(Olt.name), "task": QuotaTracker.task_type, "share": _share(QuotaTracker.quota_completed),
+    }  # fmt: skip
+    if sort not in SORTS:
+        return _worst_first(risky)
+    return keyset.Order((keys[sort.removeprefix("-")], QuotaTracker.id), descending=sort.startswith("-"))
 
 
 def _worst_first(risky: ColumnElement[bool]) -> keyset.Order:
@@ -264,25 +284,6 @@ def _worst_first(risky: ColumnElement[bool]) -> keyset.Order:
 
 def _share(part: Any) -> ColumnElement[float]:
     return type_coerce(func.coalesce(cast(part, Float) / _required(), 1.0), Float)
-
-
-def losses(trackers: Sequence[tuple[int, str, datetime]]) -> dict[tuple[int, str, datetime], Lost]:
-    """(OLT id, task type, hour) → lost slots by cause, most first. One SQL statement, none for no tracker."""
-    if not trackers:
-        return {}
-    query = select(
-        QuotaLoss.olt_id, QuotaLoss.task_type, QuotaLoss.period_start, QuotaLoss.cause,
-        QuotaLoss.failed + QuotaLoss.skipped,
-    ).where(
-        QuotaLoss.olt_id.in_({olt_id for olt_id, _task, _hour in trackers}),
-        QuotaLoss.task_type.in_({task for _olt, task, _hour in trackers}),
-        QuotaLoss.period_start.in_({hour for _olt, _task, hour in trackers}),
-    )  # fmt: skip
-    found: dict[tuple[int, str, datetime], list[tuple[LossCause, int]]] = defaultdict(list)
-    for olt_id, task_type, hour, cause, slots in db.session.execute(query):
-        if slots:
-            found[olt_id, task_type, hour].append((cause, slots))
-    return {key: tuple(sorted(lost, key=lambda one: (-one[1], one[0].value))) for key, lost in found.items()}
 
 
 def broken_by_hour(first: datetime, last: datetime) -> dict[datetime, int | None]:
@@ -333,7 +334,7 @@ def of_olt(olt_id: int, now: datetime, hours: int = STRIP_HOURS) -> list[Strip]:
     query = rows_query().where(
         QuotaTracker.olt_id == olt_id, QuotaTracker.period_start >= first, QuotaTracker.period_start <= present
     )
-    lost = losses_of_olt(olt_id, present)
+    lost = quota_losses.of_olt(olt_id, present)
     found: dict[str, dict[datetime, Row]] = defaultdict(dict)
     for row in db.session.execute(query):
         now_lost = lost.get(row.task_type, ()) if row.period_start == present else ()
@@ -343,17 +344,6 @@ def of_olt(olt_id: int, now: datetime, hours: int = STRIP_HOURS) -> list[Strip]:
         Strip(task_type, by_hour.get(present), tuple((hour, by_hour.get(hour)) for hour in past))
         for task_type, by_hour in sorted(found.items())
     ]
-
-
-def losses_of_olt(olt_id: int, hour: datetime) -> dict[str, Lost]:
-    """Task type → lost slots by cause in one hour of an OLT. One SQL statement."""
-    query = select(QuotaLoss.task_type, QuotaLoss.cause, QuotaLoss.failed + QuotaLoss.skipped).where(
-        QuotaLoss.olt_id == olt_id, QuotaLoss.period_start == hour
-    )
-    found: dict[str, list[tuple[LossCause, int]]] = defaultdict(list)
-    for task_type, cause, slots in db.session.execute(query):
-        found[task_type].append((cause, slots))
-    return {task: tuple(sorted(lost, key=lambda one: (-one[1], one[0].value))) for task, lost in found.items()}
 
 
 @dataclass(frozen=True)

@@ -1,5 +1,6 @@
 """The list of executions, one execution, running its node again and cancelling it. Parse, query or service, render."""
 
+from collections.abc import Iterator
 from datetime import UTC, datetime
 from enum import StrEnum
 from typing import TypeVar
@@ -7,6 +8,7 @@ from typing import TypeVar
 from flask import Blueprint, Response, abort, flash, redirect, request, url_for
 from flask.typing import ResponseReturnValue
 from flask_babel import gettext as _
+from flask_babel import lazy_gettext as _l
 from flask_login import current_user
 
 from portal.domain.statuses import ACTIVE, ExecutionStatus, Role, Trigger
@@ -16,10 +18,17 @@ from portal.services.dispatch import run_requests as service
 from portal.services.errors import NotFound, ServiceError
 from portal.web import live
 from portal.web.access import requires
+from portal.web.export import MOST, Cell, csv_file
+from portal.web.formatting import now
 from portal.web.forms import refusal
-from portal.web.words import face
+from portal.web.words import error_words, face, labels, skip_words
 
 bp = Blueprint("executions", __name__, url_prefix="/executions")
+
+HEAD = (
+    _l("Number"), _l("Node"), _l("OLT"), _l("Result"), _l("Scheduled for"), _l("Started"), _l("Ended"),
+    _l("Delay (ms)"), _l("Duration (ms)"), _l("Trigger"), _l("Asked for by"), _l("Tries"), _l("Why"), _l("Message"),
+)  # fmt: skip
 
 Choice = TypeVar("Choice", bound=StrEnum)
 
@@ -71,7 +80,27 @@ def index() -> Response:
         filters=_filters(wanted, names),
         chips=_chips(wanted, names),
         first=not cursor,
+        most=MOST,
     )
+
+
+@bp.get("/export.csv")
+@requires(Role.VIEWER)
+def export() -> Response:
+    """The newest MOST of the list with the same arguments."""
+    rows = executions.newest(_wanted(), MOST + 1)
+    return csv_file(f"executions-{now():%Y-%m-%d}.csv", HEAD, _lines(rows), MOST)
+
+
+def _lines(rows: Iterator[executions.Row]) -> Iterator[list[Cell]]:
+    words = labels(ExecutionStatus, Trigger)
+    for row in rows:
+        why = error_words(row.error_kind) or skip_words(row.skip_reason)
+        yield [
+            row.id, row.node_name, row.olt_name, words[row.status], row.scheduled_for, row.started_at,
+            row.finished_at, row.delay_ms, row.duration_ms, words[row.trigger], row.requested_by, row.attempt, why,
+            row.error_message,
+        ]  # fmt: skip
 
 
 def _title(one: Execution) -> str:

@@ -12,8 +12,9 @@ from portal.domain.statuses import Role
 from portal.queries import executions, keyset, ledger
 from portal.web import args, live
 from portal.web.access import requires
-from portal.web.export import csv_file
+from portal.web.export import MOST, Cell, csv_file
 from portal.web.formatting import clock, duration_ms, percent
+from portal.web.words import face
 
 bp = Blueprint("ledger", __name__, url_prefix="/ledger")
 
@@ -22,9 +23,11 @@ SORTS = [*ledger.SORTS, *(f"-{word}" for word in ledger.SORTS)]
 FINE = 10.0  # percent below which a decimal is shown
 
 HEAD = (
-    "olt", "node", "kind", "interval_s", "from", "up_to", "runs", "failures", "olt_time_ms", "share_percent",
-    "values_read", "values_changed", "changed_percent", "delay_ms", "verdict",
+    _l("OLT"), _l("Node"), _l("Kind"), _l("Interval (s)"), _l("From"), _l("Up to"), _l("Runs"), _l("Failures"),
+    _l("OLT time (ms)"), _l("Share (%)"), _l("Values read"), _l("Changed"), _l("Changed share (%)"), _l("Delay (ms)"),
+    _l("Verdict"),
 )  # fmt: skip
+VERDICTS = {Verdict.COSTLY: _l("Costs much, changes little"), Verdict.FAILING: _l("Most of its runs fail")}
 
 
 def fine(value: float | None) -> str:
@@ -77,6 +80,7 @@ def index() -> Response:
         lead=_("From %(start)s up to %(end)s", start=clock(asked.start, seconds=False),
                end=clock(asked.up_to, seconds=False)) if asked else "",
         asked=asked, page=page, olt_id=olt_id, olt=olt, spans=SPANS.items(), told=told, fine=fine,
+        most=MOST,
         filters=[{"name": "olt", "label": _("All OLTs"), "value": olt_id or "", "options": list(names.items())}],
     )  # fmt: skip
 
@@ -84,18 +88,18 @@ def index() -> Response:
 @bp.get("/export.csv")
 @requires(Role.VIEWER)
 def export() -> Response:
-    """All rows of the page with the same arguments."""
+    """The first MOST rows of the list with the same arguments."""
     asked, olt_id, sort = _asked()
-    rows = ledger.all_rows(asked, olt_id, sort) if asked else []
+    rows = ledger.all_rows(asked, olt_id, sort, most=MOST + 1) if asked else ()
     day = asked.up_to.astimezone(UTC).strftime("%Y-%m-%d") if asked else "empty"
-    return csv_file(f"ledger-{day}.csv", HEAD, ([*_cells(row, asked)] for row in rows if asked))
+    return csv_file(f"ledger-{day}.csv", HEAD, (_cells(row, asked) for row in rows if asked), MOST)
 
 
-def _cells(row: ledger.Row, asked: ledger.Period | None) -> list[str | int | float | None]:
+def _cells(row: ledger.Row, asked: ledger.Period) -> list[Cell]:
     sums, changed = row.sums, row.sums.changed_percent
-    start, end = (asked.start.isoformat(), asked.up_to.isoformat()) if asked else ("", "")
     return [
-        row.olt, row.node, row.kind.value, row.interval_seconds, start, end, sums.runs, sums.failures,
-        sums.duration_ms, round(sums.share, 3), sums.values_read, sums.values_changed,
-        None if changed is None else round(changed, 4), row.delay_ms, sums.verdict.value if sums.verdict else "",
+        row.olt, row.node, face(row.kind).label, row.interval_seconds, asked.start, asked.up_to, sums.runs,
+        sums.failures, sums.duration_ms, round(sums.share, 3), sums.values_read, sums.values_changed,
+        None if changed is None else round(changed, 4), row.delay_ms,
+        VERDICTS[sums.verdict] if sums.verdict else None,
     ]  # fmt: skip

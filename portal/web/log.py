@@ -1,6 +1,7 @@
 """The decision log: filters in the URL, live on its first page, JSON of each decision. Parse, query, render."""
 
 import json
+from collections.abc import Iterator
 from dataclasses import replace
 from datetime import datetime, timedelta
 
@@ -9,12 +10,13 @@ from flask_babel import gettext as _
 from flask_babel import lazy_gettext as _l
 
 from portal.domain import moments
-from portal.domain.statuses import EventType, Role
+from portal.domain.statuses import EventType, Role, SkipReason
 from portal.queries import decision_log, executions, keyset
 from portal.web import args, live
 from portal.web.access import requires
+from portal.web.export import MOST, Cell, csv_file
 from portal.web.formatting import clock, now
-from portal.web.words import face, level_face
+from portal.web.words import LEVELS, decided, face, labels, level_face, skip_words
 
 bp = Blueprint("log", __name__, url_prefix="/log")
 
@@ -24,6 +26,11 @@ WINDOWS = {
     "24h": (timedelta(hours=24), _l("Last 24 hours")),
     "7d": (timedelta(days=7), _l("Last 7 days")),
 }
+NEWEST = "X-Newest"  # header: the id of the newest decision that a page knows of
+HEAD = (
+    _l("Number"), _l("Time"), _l("Level"), _l("Event"), _l("Reason"), _l("OLT"), _l("Node"), _l("Execution"),
+    _l("Scheduled for"), _l("Decision"), _l("Details"),
+)  # fmt: skip
 STEP = 10  # seconds by which a window's beginning moves: else each look at the page would be another
 
 
@@ -91,14 +98,21 @@ def _json(row: decision_log.Row) -> str:
     return json.dumps(known, indent=2, ensure_ascii=False)
 
 
+def _bounded(given: decision_log.Filter) -> decision_log.Filter:
+    return given.bounded(_begin("1h") + WINDOWS["1h"][0])
+
+
 @bp.get("/")
 @requires(Role.VIEWER)
 def index() -> Response:
-    """Newest first, with filters in the URL; the first page is live."""
+    """Newest first, with filters in the URL; ?follow=1: live. With 204 to whoever knows the newest decision."""
     window, cursor = args.word("window", WINDOWS), keyset.cursor(request.args)
+    follows, newest = bool(args.word("follow", ("1",))) and not cursor, str(decision_log.newest_id())
+    if follows and request.headers.get(NEWEST) == newest:
+        return Response(status=204)  # nothing was written anywhere: the rows need not be looked for
     given, names = _wanted(window), dict(executions.olt_names())
-    wanted = given.bounded(_begin("1h") + WINDOWS["1h"][0])
-    return live.render(
+    wanted = _bounded(given)
+    answer = live.render(
         "log/index.html",
         title=_("Decision log"),
         page=decision_log.page(wanted, cursor),
@@ -107,5 +121,27 @@ def index() -> Response:
         filters=_filters(wanted, window, names),
         chips=_chips(given, window, names),
         cut=wanted.since if wanted.since != given.since else None,
-        first=not cursor,
-    )
+        follows=follows, newest=newest, most=MOST,
+    )  # fmt: skip
+    answer.headers[NEWEST] = newest
+    return answer
+
+
+@bp.get("/export.csv")
+@requires(Role.VIEWER)
+def export() -> Response:
+    """The newest MOST of the list with the same arguments."""
+    wanted = _bounded(_wanted(args.word("window", WINDOWS)))
+    return csv_file(f"decisions-{now():%Y-%m-%d}.csv", HEAD, _lines(decision_log.newest(wanted, MOST + 1)), MOST)
+
+
+def _lines(rows: Iterator[decision_log.Row]) -> Iterator[list[Cell]]:
+    levels = {level: str(one.label) for level, one in LEVELS.items()}
+    events = labels(EventType)
+    reasons = {one: str(skip_words(one)) for one in SkipReason}
+    for row in rows:
+        details = json.dumps(row.details, ensure_ascii=False) if row.details else ""
+        yield [
+            row.id, row.timestamp, levels[row.level], events[row.event], reasons[row.reason] if row.reason else "",
+            row.olt_name, row.node_name, row.execution_id, row.scheduled_for, decided(row), details,
+        ]  # fmt: skip

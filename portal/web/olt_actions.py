@@ -12,8 +12,8 @@ from portal.queries import olts
 from portal.services.errors import Invalid, ServiceError
 from portal.services.network import olts as service
 from portal.services.trying import stops
+from portal.web import olt_picks
 from portal.web.access import requires, safe_next
-from portal.web.args import LARGEST
 from portal.web.formatting import now, number, zone
 from portal.web.forms import ActionForm, PauseForm, pause_ends, refusal
 
@@ -21,14 +21,7 @@ bp = Blueprint("olt_actions", __name__, url_prefix="/olts")
 
 Page = str | BaseResponse | tuple[str, int]
 
-MOST = 1000  # OLTs in one go
 ASKED = ("pause", "disable")  # these have a page of their own, with a question
-
-
-def _chosen(values: "MultiDict[str, str]") -> list[int]:
-    """The numbers in `olt`, each once; what is no number is left out."""
-    ids = dict.fromkeys(values.getlist("olt", type=int))
-    return [olt_id for olt_id in ids if 0 < olt_id <= LARGEST][:MOST]
 
 
 def _back(values: "MultiDict[str, str]") -> str:
@@ -39,14 +32,14 @@ def _back(values: "MultiDict[str, str]") -> str:
 @requires(Role.OPERATOR)
 def bulk() -> BaseResponse:
     """Fields `olt` (several), `action` (enable, resume, pause, disable, template) and `next`: where to return to."""
-    ids, action, back = _chosen(request.form), request.form.get("action"), _back(request.form)
+    ids, action, back = olt_picks.chosen(request.form), request.form.get("action"), _back(request.form)
     if not ids:
         flash(_("Choose at least one OLT."), "error")
         return redirect(back, 303)
     if action in ASKED:
-        return redirect(url_for(f"olt_actions.{action}", olt=ids, next=back), 303)
+        return redirect(url_for(f"olt_actions.{action}", olts=olt_picks.packed(ids), next=back), 303)
     if action == "template":
-        return redirect(url_for("templates.apply", olt=ids, next=back), 303)
+        return redirect(url_for("templates.apply", olts=olt_picks.packed(ids), next=back), 303)
     if action not in ("enable", "resume"):
         abort(400)
     try:
@@ -76,8 +69,8 @@ def _resume(ids: list[int]) -> str:
 @bp.route("/pause", methods=["GET", "POST"])
 @requires(Role.OPERATOR)
 def pause() -> Page:
-    """Ask why and until when, then pause the OLTs in ?olt=."""
-    found, back, form = olts.names(_chosen(request.args)), _back(request.args), PauseForm()
+    """Ask why and until when, then pause the OLTs in ?olt= or, packed, in ?olts=."""
+    found, back, form = olts.names(olt_picks.chosen(request.args)), _back(request.args), PauseForm()
     if not found:
         return redirect(back, 303)
     if form.validate_on_submit():
@@ -98,8 +91,8 @@ def pause() -> Page:
 @bp.route("/disable", methods=["GET", "POST"])
 @requires(Role.OPERATOR)
 def disable() -> Page:
-    """Ask, then disable the OLTs in ?olt=."""
-    found, back, form = olts.names(_chosen(request.args)), _back(request.args), ActionForm()
+    """Ask, then disable the OLTs in ?olt= or, packed, in ?olts=."""
+    found, back, form = olts.names(olt_picks.chosen(request.args)), _back(request.args), ActionForm()
     if not found:
         return redirect(back, 303)
     if not form.validate_on_submit():

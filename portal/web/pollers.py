@@ -18,6 +18,7 @@ from portal.services.dispatch import pool as service
 from portal.services.errors import ServiceError
 from portal.web import args, charts, live
 from portal.web.access import requires
+from portal.web.export import csv_file
 from portal.web.formatting import day, hour, now, number
 from portal.web.forms import refusal
 
@@ -43,6 +44,9 @@ SPANS = {
     "24h": Span(_l("24 hours"), timedelta(days=1), timedelta(minutes=1), timedelta(minutes=30), 4, hour),
     "7d": Span(_l("7 days"), timedelta(days=7), timedelta(minutes=10), timedelta(hours=3), 7, day),
 }
+
+
+HEAD = (_l("Until"), _l("Busy (%)"), _l("Waiting, at most"))
 
 
 class History(NamedTuple):
@@ -74,10 +78,15 @@ def _groups(pools: list[PoolRow]) -> list[tuple[PoolRow, list[PollerRow]]]:
     return [(pool, members) for pool, members in found if pool.seen or members]
 
 
-def _history() -> History:
+def _box() -> tuple[str, Span, charts.Window]:
+    """The stretch that was chosen, and its edges now."""
     chosen = args.word("span", SPANS, "1h")
     span = SPANS[chosen]
-    box = charts.window(now(), span.long, span.edge, span.gap)
+    return chosen, span, charts.window(now(), span.long, span.edge, span.gap)
+
+
+def _history() -> History:
+    chosen, span, box = _box()
     points = pollers.history(box.since)
     marks = charts.ticks(box, span.parts, span.write)
     every = int(span.edge.total_seconds())
@@ -101,6 +110,14 @@ def index() -> Response:
         spans=[(key, span.label) for key, span in SPANS.items()],
         limit=charts.saturation_height(),
     )
+
+
+@bp.get("/export.csv")
+@requires(Role.VIEWER)
+def export() -> Response:
+    """The history of all pollers: the points of its chart, ?span= of SPANS."""
+    rows = ([point.at, round(point.busy_percent, 2), point.waiting] for point in pollers.history(_box()[2].since))
+    return csv_file(f"pollers-{now():%Y-%m-%d}.csv", HEAD, rows)
 
 
 @bp.post("/pools/<int:pool_id>/size")

@@ -1,26 +1,34 @@
 """Quotas: an hour's promises worst first, and what one of them stands for. Parse, query, render."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from datetime import datetime, timedelta
 from typing import NamedTuple
 
 from flask import Blueprint, Response, abort, current_app, request, url_for
 from flask_babel import gettext as _
-from flask_babel import ngettext
+from flask_babel import lazy_gettext as _l
+from flask_babel import lazy_pgettext, ngettext
 
 from portal.domain import forecast, moments, quota, saying
-from portal.domain.statuses import QuotaStatus, Role
+from portal.domain.statuses import LossCause, QuotaStatus, Role
 from portal.queries import executions, keyset, quota_slots, quotas
 from portal.queries.quotas import Row, Summary
 from portal.web import args, live
 from portal.web.access import requires
+from portal.web.export import MOST, Cell, csv_file
 from portal.web.formatting import clock, hour_span, now, number
-from portal.web.words import AT_RISK, face, task_words
+from portal.web.words import AT_RISK, face, labels, lost_words, task_words
 
 bp = Blueprint("quotas", __name__, url_prefix="/quotas")
 
+HEAD = (
+    _l("OLT"), _l("Task"), _l("Hour from"), _l("Hour until"), _l("Promised"), lazy_pgettext("slots", "Completed"),
+    lazy_pgettext("slots", "Failed"), lazy_pgettext("slots", "Skipped"), lazy_pgettext("slots", "Pending"),
+    _l("Status"), _l("Lost to"), _l("Forecast"), _l("Mean duration (ms)"),
+)  # fmt: skip
 SHOWN = 24  # hours in the row of hours
 WEEK = timedelta(days=7)
+KEPT = ("olt", "task", "status", "q", "sort")  # from one hour to the other
 MINUTES = 60  # in the steps of which the expected position moves: else each look at the page would differ
 
 
@@ -89,6 +97,7 @@ def _wanted() -> quotas.Filter:
         task_type=args.text("task", 70),
         status=args.word("status", quotas.STATUSES),
         text=args.text("q"),
+        sort=args.word("sort", quotas.SORTS),
     )
 
 
@@ -119,7 +128,7 @@ def _chips(wanted: quotas.Filter, names: Mapping[int, str]) -> list[tuple[str, s
 def _address(start: datetime) -> str:
     """The same filters in another hour."""
     present = start >= quota.hour_at(now())
-    kept = {name: value for name, value in request.args.items() if name in ("olt", "task", "status", "q") and value}
+    kept = {name: value for name, value in request.args.items() if name in KEPT and value}
     return url_for("quotas.index", **kept, **({} if present else {"hour": start.isoformat()}))  # type: ignore[arg-type]
 
 
@@ -161,7 +170,7 @@ def _lead(summary: Summary, hour: datetime) -> str:
 @bp.get("/")
 @requires(Role.VIEWER)
 def index() -> Response:
-    """One hour, worst first, with filters in the URL; the running one is live."""
+    """One hour, worst first or as ?sort= says, with filters in the URL; the running one is live."""
     wanted, names, cursor = _wanted(), dict(executions.olt_names()), keyset.cursor(request.args)
     alike = quotas.groups(wanted)
     summary = quotas.summary(wanted, alike, now())
@@ -178,7 +187,28 @@ def index() -> Response:
         expected=gone(wanted.hour),
         forecast_words=forecast_words,
         active=not cursor and summary.statuses.get(QuotaStatus.IN_PROGRESS.value, 0) > 0,
+        most=MOST,
     )
+
+
+@bp.get("/export.csv")
+@requires(Role.VIEWER)
+def export() -> Response:
+    """All quotas of the hour with the same arguments."""
+    wanted = _wanted()
+    rows = quotas.of_hour(wanted, quotas.groups(wanted), now(), MOST + 1)
+    return csv_file(f"quotas-{wanted.hour:%Y-%m-%dT%H}Z.csv", HEAD, _lines(rows), MOST)
+
+
+def _lines(rows: Iterator[Row]) -> Iterator[list[Cell]]:
+    words, at_risk = labels(QuotaStatus, LossCause), str(AT_RISK.label)
+    for row in rows:
+        counts = row.counts
+        yield [
+            row.olt_name, task_words(row.task_type), row.hour, row.end, counts.required, counts.completed,
+            counts.failed, counts.skipped, counts.pending, at_risk if row.at_risk else words[row.status],
+            lost_words(row.lost, words), row.forecast if row.open else None, row.duration_ms or None,
+        ]  # fmt: skip
 
 
 @bp.get("/<int:tracker_id>")

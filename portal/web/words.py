@@ -1,6 +1,6 @@
 """The language of state (shared/ui.md): word, tone and icon of every closed set. Texts only; no rules live here."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from enum import StrEnum
 from typing import NamedTuple
 
@@ -262,6 +262,16 @@ def task_words(task_type: str) -> str:
     known = FACES[NodeKind].get(kind)
     word = "GET" if kind == NodeKind.GET else known.label if known else kind
     return f"{word} {key}".rstrip()
+
+
+def labels(*kinds: type[StrEnum]) -> dict[StrEnum, str]:
+    """The word of each member, for a file: looked up once and not in each of its rows."""
+    return {one: str(face(one).label) for kind in kinds for one in kind}
+
+
+def lost_words(lost: Iterable[tuple[LossCause, int]], words: Mapping[StrEnum, str]) -> str:
+    """Slots lost by cause, as a cell of a file: OLT busy: 3; Timed out: 1."""
+    return "; ".join(f"{words[cause]}: {slots}" for cause, slots in lost)
 
 
 def error_words(kind: ErrorKind | None) -> LazyString | str:

@@ -13,8 +13,6 @@ from tests.e2e.conftest import Portal, Visit
 
 pytestmark = pytest.mark.e2e
 
-PAGES = ("/", "/olts/", "/executions/", "/executions/1", "/pollers/", "/queue/", "/onus/", "/nowhere")
-
 
 def add_execution(portal: Portal, name: str) -> None:
     with portal.writing() as session:
@@ -226,15 +224,6 @@ def test_a_session_that_was_ended_leads_to_the_login_and_back(portal: Portal, vi
     page.fill("[name=password]", "facho-viewer-2026")
     page.press("[name=password]", "Enter")
     page.wait_for_url("**/queue/")
-
-
-@pytest.mark.parametrize("language", ["es", "en"])
-def test_nothing_scrolls_sideways_on_a_phone(visit: Visit, language: str) -> None:
-    page = visit("/", width=390, language=language, has_touch=True)
-    for path in PAGES:
-        page.goto(page.url.split("/", 3)[0] + "//" + page.url.split("/", 3)[2] + path)
-        wide = page.evaluate("document.documentElement.scrollWidth - document.documentElement.clientWidth")
-        assert wide <= 0, path
 
 
 def test_the_theme_is_chosen_once_and_is_there_before_the_first_paint(visit: Visit) -> None:

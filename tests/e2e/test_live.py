@@ -1,6 +1,5 @@
 """The whole product in one tab: an OLT comes alive while it is looked at; the portal goes away and comes back."""
 
-import threading
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
@@ -8,7 +7,6 @@ from pathlib import Path
 import pytest
 from flask import Flask
 from playwright.sync_api import Browser, Page, expect
-from werkzeug.serving import make_server
 
 from app import create_app
 from config import load_settings
@@ -17,6 +15,7 @@ from portal.extensions import db
 from portal.services.network import olts
 from portal.services.people import users
 from tests.conftest import Databases
+from tests.e2e.conftest import serve
 from tests.support.live import Live
 from tests.support.served import free_port, served
 from tests.support.stack import Stack, stack
@@ -44,12 +43,8 @@ def app(running: Stack) -> Flask:
 
 @pytest.fixture
 def address(app: Flask) -> Iterator[str]:
-    server = make_server("127.0.0.1", 0, app, threaded=True)
-    thread = threading.Thread(target=server.serve_forever, daemon=True)
-    thread.start()
-    yield f"http://127.0.0.1:{server.server_port}"
-    server.shutdown()
-    thread.join(timeout=10)
+    with serve(app) as url:
+        yield url
 
 
 def new_olt(running: Stack, app: Flask, port: int) -> int:

@@ -7,7 +7,9 @@ from urllib.parse import parse_qs, urlsplit
 
 import pytest
 from bs4 import Tag
-from flask import Flask
+from flask import Flask, request
+from hypothesis import given
+from hypothesis import strategies as st
 from sqlalchemy import select, update
 from werkzeug.datastructures import MultiDict
 from werkzeug.test import TestResponse
@@ -16,11 +18,13 @@ from portal.domain.statuses import ExecutionStatus, OltState
 from portal.extensions import db
 from portal.models import AuditLog, Execution, Olt
 from portal.queries import olts
+from portal.web import olt_picks
 from tests.support import builders, seed
 from tests.support.pages import Visitor, path_of, soup, text_of, title_of
 from tests.support.web import complaints, english, quick, written
 
 LIST = "/olts/?state=up"
+GUNICORN_LINE = 4094  # octets of a request's first line that gunicorn takes
 
 
 @pytest.fixture
@@ -75,8 +79,28 @@ def test_applying_a_template_goes_on_with_the_chosen_olts(three: Flask) -> None:
     person = english(three)
     place = path_of(bulk(person, "template", 1, 3, next=LIST).headers["Location"])
     assert urlsplit(place).path == "/workflows/templates/apply"
-    assert parse_qs(urlsplit(place).query)["olt"] == ["1", "3"]
+    assert parse_qs(urlsplit(place).query)["olts"] == ["1.3"]
     assert person.get(place).status_code == 200
+
+
+@pytest.mark.parametrize("action", ["pause", "disable", "template"])
+@pytest.mark.parametrize("step", [1, 2, 97])
+def test_a_thousand_olts_fit_into_the_request_line_that_follows(three: Flask, action: str, step: int) -> None:
+    ids = list(range(1, 1000 * step + 1, step))
+    place = path_of(bulk(english(three), action, *ids, next=LIST).headers["Location"])
+    assert len(f"GET {place} HTTP/1.1\r\n") < GUNICORN_LINE
+    with three.test_request_context(place):
+        assert olt_picks.chosen(request.args) == ids
+
+
+@given(st.lists(st.integers(1, 2**31 - 1), max_size=300, unique=True))
+def test_packed_numbers_come_back(ids: list[int]) -> None:
+    assert olt_picks.unpacked(olt_picks.packed(ids)) == sorted(ids)
+
+
+@pytest.mark.parametrize("text", ["~", "~_", "~__________", "~é", "~a", "~" + "B" * 5000, "~" + "b" * 5000])
+def test_a_packed_text_of_somebody_else_is_no_error(text: str) -> None:
+    assert len(olt_picks.unpacked(text)) <= olt_picks.MOST
 
 
 def test_a_viewer_has_neither_boxes_nor_bar_and_may_do_nothing(three: Flask) -> None:

@@ -41,6 +41,30 @@ def test_a_node_and_an_oid_are_read_by_the_worker_and_nothing_is_stored(live: Li
     assert counts == [0, 0, 0]
 
 
+def test_one_onu_is_read_now_by_the_worker_and_nothing_is_stored(live: Live, two_olts: Farm) -> None:
+    olt = live.olt("OLT-LIMA", two_olts.ports[0])
+    live.node(olt, "discovery", "huawei.onu_state", "discovery")
+    live.node(olt, "rx", "huawei.onu_rx_power,huawei.onu_distance")
+    live.stack.start("trials")
+    walked = ended(live, trials.of_oid(olt, "huawei.onu_state", TrialMode.WALK, ACTOR, datetime.now(UTC)))
+    assert walked.result is not None
+    lit = next(row for row in walked.result["columns"][0]["shown"] if row["online"])
+    at = datetime.now(UTC)
+    onu = Onu(olt_id=olt, index_key=lit["index"], first_seen=at, last_seen=at)
+    db.session.add(onu)
+    db.session.commit()
+    answer = ended(live, trials.of_onu(onu.id, ACTOR, datetime.now(UTC)))
+    assert (answer.status, answer.error_message, answer.node_name) == (TrialStatus.SUCCESS, "", lit["index"])
+    assert answer.result is not None
+    assert answer.result["pdus"] == 1
+    shown = {column["metric"]: column["shown"][0] for column in answer.result["columns"]}
+    assert set(shown) == {"onu_state", "onu_rx_power", "onu_distance"}
+    assert {row["index"] for row in shown.values()} == {lit["index"]}
+    assert shown["onu_state"]["online"] is True
+    assert -40 < shown["onu_rx_power"]["value"] < 0
+    assert db.session.scalar(select(func.count()).select_from(OnuData)) == 0
+
+
 def test_the_commands_walk_and_decode_work_from_a_shell(live: Live, two_olts: Farm) -> None:
     live.olt("OLT-LIMA", two_olts.ports[0])
     told = json.loads(live.stack.run("snmp", "walk", "--olt", "OLT-LIMA", "huawei.onu_state", "--json"))

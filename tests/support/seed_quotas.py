@@ -15,10 +15,12 @@ HOURS = 27
 _LOST = {"failed": LossCause.TIMEOUT, "skipped": LossCause.OLT_BUSY}
 
 
-def fill(session: Session, masters: Sequence[m.WorkflowNode], now: datetime) -> None:
-    """Trackers of the last HOURS hours and of this one, with losses and violations. Each fifth OLT has trouble."""
+def fill(
+    session: Session, masters: Sequence[m.WorkflowNode], now: datetime, *, this_hour: bool = True
+) -> None:  # fmt: skip
+    """Trackers of the last HOURS hours and of `this_hour`, with losses and violations. Each fifth OLT has trouble."""
     dice = random.Random(11)
-    for back in range(HOURS, -1, -1):
+    for back in range(HOURS, -1 if this_hour else 0, -1):
         hour = quota.hour_at(now) - back * quota.HOUR
         for node in masters:
             _promise(session, node, hour, now, dice)

@@ -48,6 +48,8 @@ SAMPLES: dict[str, object] = {
     "channel_id": 1,
     "notification_id": 1,
     "rollout_id": 1,
+    "user_id": 1,
+    "token_id": 1,
 }
 
 # What S5 asks for: ways to say "another host" that browsers understand.

@@ -1,14 +1,17 @@
 """The page of the decision log: filters, paging, JSON that opens; live; untrusted text stays text. And explanations."""
 
 from collections.abc import Iterator
+from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
 from flask import Flask
+from sqlalchemy import event
 
 from portal.domain.messages import N_
 from portal.domain.statuses import EventType, SkipReason
+from portal.extensions import db
 from portal.queries import decision_log
 from portal.services import decisions
 from portal.web import words
@@ -38,6 +41,18 @@ def decide(app: Flask, minutes: float, message: str, event: EventType = EventTyp
         fields = {"scheduled_for": moment, "details": details} | fields
     with written(app) as session:
         decisions.record(session, event, message, moment, **fields)
+
+
+@contextmanager
+def watched(seen: list[str]) -> Iterator[None]:
+    """SQL statements are noted in `seen`."""
+
+    def note(_connection: Any, _cursor: Any, statement: str, *_rest: Any) -> None:
+        seen.append(statement)
+
+    event.listen(db.engine, "before_cursor_execute", note)
+    yield
+    event.remove(db.engine, "before_cursor_execute", note)
 
 
 def rows(person: Visitor, query: str = "") -> list[str]:
@@ -137,14 +152,50 @@ def test_pages_follow_each_other_without_a_gap_and_back(built: Flask, query: str
     assert [row["id"] for row in soup(person.get(str(newer["href"]))).select("tbody tr")] == ids[:50]
 
 
-def test_the_first_page_is_live_and_answers_204_while_nothing_happens(built: Flask) -> None:
+def test_the_page_stands_still_until_it_is_followed(built: Flask) -> None:
+    person = english(built, "viewer")
+    still = soup(person.get("/log/?olt=1"))
+    toggle = still.select_one("[data-follow]")
+    assert toggle is not None
+    assert (still.select("#log_live[hx-get]"), toggle.get_text(strip=True)) == ([], "Follow")
+    followed = soup(person.get(str(toggle["href"])))
+    toggle = followed.select_one("[data-follow]")
+    assert toggle is not None
+    assert followed.select_one("#log_live[hx-get*='olt=1']")
+    assert (toggle.get_text(strip=True), toggle["href"]) == ("Stop following", "/log/?olt=1")
+
+
+def test_paging_back_ends_the_following(built: Flask) -> None:
     person = english(built)
-    assert soup(person.get("/log/")).select_one("#log_live[hx-get]")
-    answer = person.fragment("/log/", "log_live")
-    same = person.fragment("/log/", "log_live", answer.headers["X-Digest"])
+    older = soup(person.get("/log/?follow=1")).select_one("a[rel=next]")
+    assert older is not None
+    assert "follow" not in str(older["href"])
+    assert soup(person.get(f"{older['href']}&follow=1")).select("#log_live[hx-get], #log_new") == []
+
+
+def test_a_followed_page_answers_204_while_nothing_happens(built: Flask) -> None:
+    person = english(built)
+    answer = person.fragment("/log/?follow=1", "log_live")
+    same = person.fragment("/log/?follow=1", "log_live", answer.headers["X-Digest"])
     assert (answer.status_code, same.status_code) == (200, 204)
     decide(built, 0, "new")
-    assert person.fragment("/log/", "log_live", answer.headers["X-Digest"]).status_code == 200
+    assert person.fragment("/log/?follow=1", "log_live", answer.headers["X-Digest"]).status_code == 200
+
+
+def test_whoever_knows_the_newest_decision_costs_no_look_at_the_rows(built: Flask) -> None:
+    built.config["LIVE_SHARED"] = False
+    person = english(built)
+    path, headers = "/log/?follow=1&q=nothing", {"HX-Request": "true", "HX-Target": "log_live"}
+    known = person.client.get(path, headers=headers).headers["X-Newest"]
+    seen: list[str] = []
+    with built.app_context(), watched(seen):
+        answer = person.client.get(path, headers=headers | {"X-Newest": known})
+    assert answer.status_code == 204
+    assert [one for one in seen if "coordinator_logs" in one] == [
+        "SELECT max(coordinator_logs.id) AS max_1 \nFROM coordinator_logs"
+    ]
+    decide(built, 0, "new")
+    assert person.client.get(path, headers=headers | {"X-Newest": known}).status_code == 200
 
 
 def test_a_search_over_all_olts_says_how_far_back_it_went(built: Flask) -> None:

@@ -102,6 +102,23 @@ def test_the_url_says_which_quotas_are_listed(seeded: Flask, hour: datetime) -> 
 
 
 @pytest.mark.parametrize(
+    ("sort", "found"),
+    [
+        ("olt", ["OLT-CUSCO-02", "OLT-LIMA-01"]),
+        ("-olt", ["OLT-LIMA-01", "OLT-CUSCO-02"]),
+        ("share", ["OLT-CUSCO-02", "OLT-LIMA-01"]),
+        ("-share", ["OLT-LIMA-01", "OLT-CUSCO-02"]),
+        ("nonsense", ["OLT-CUSCO-02", "OLT-LIMA-01"]),
+    ],
+)
+def test_an_hour_is_sorted_by_its_heads(seeded: Flask, hour: datetime, sort: str, found: list[str]) -> None:
+    person = english(seeded, "viewer")
+    assert olts(person, f"{at(hour)}&sort={sort}") == found
+    heads = soup(person.get(f"{at(hour)}&sort={sort}")).select("th[aria-sort] a[href*='hour=']")
+    assert len(heads) == 3
+
+
+@pytest.mark.parametrize(
     "text",
     [
         "",
@@ -344,7 +361,7 @@ def test_home_counts_what_is_at_risk_and_broken_and_leads_there(seeded: Flask, b
 
 
 def test_an_olt_shows_its_last_24_hours_each_with_a_word(seeded: Flask, broken: tuple[int, int]) -> None:
-    strip = soup(english(seeded, "viewer").get("/olts/1")).select(".qt-strip li > *")
+    strip = soup(english(seeded, "viewer").get("/olts/1/sides")).select(".qt-strip li > *")
     assert len(strip) == 24
     assert strip[-1].name == "a"
     assert "Not met" in strip[-1].get_text()
