@@ -61,7 +61,7 @@ def test_every_page_of_the_rail_opens_without_a_complaint_of_the_browser(visit: 
     links = [link.get_attribute("href") for link in page.locator(".fx-rail > nav a").all()]
     assert links == [
         "/", "/olts/", "/workflows/", "/executions/", "/pollers/", "/queue/", "/quotas/", "/violations/", "/log/",
-        "/onus/", "/catalogue/", "/alerts/",
+        "/onus/", "/catalogue/", "/alerts/", "/settings/account/",
     ]  # fmt: skip
     for link in links:
         page.locator(f'.fx-rail > nav a[href="{link}"]').click()

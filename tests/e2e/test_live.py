@@ -88,7 +88,7 @@ def test_an_olt_goes_from_never_polled_to_its_onus_without_a_reload(
     running.start("pollers")
 
     expect(page.get_by_text("de 64 ONUs en línea")).to_be_visible(timeout=60_000)
-    expect(page.get_by_text("Correcta").first).to_be_visible(timeout=20_000)
+    expect(table.get_by_text("Correcta").first).to_be_visible(timeout=20_000)
     assert page.evaluate("window.stillTheSamePage") is True
 
     page.goto(f"{address}/olts/{olt}/onus")
