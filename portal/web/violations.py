@@ -39,7 +39,7 @@ HEAD = (
 REPORTED = timedelta(days=7)  # what a report is about where nothing is said
 LONGEST = timedelta(days=92)
 EARLIEST = date(2000, 1, 1)
-LISTED = 500  # violations that a report names one by one, the gravest
+LISTED = 200  # violations that a report names one by one, the gravest
 OLTS_LISTED = 25
 NOTIFIED = {"yes": _l("Notified"), "no": _l("Not notified")}
 

@@ -97,7 +97,7 @@ def test_one_that_has_ended_meanwhile_is_not_rewritten(waiting: Flask) -> None:
 def test_the_lists_say_who_cancelled_instead_of_why_it_was_aborted(waiting: Flask) -> None:
     change(waiting, status=ExecutionStatus.INTERRUPTED, error_kind=ErrorKind.ABORTED, cancelled_by="ana")
     person = english(waiting)
-    for path in ("/executions/", "/olts/1", "/executions/1"):
+    for path in ("/executions/", "/olts/1/past", "/executions/1"):
         text = text_of(person.get(path))
         assert "Cancelled by ana" in text, path
         assert "was disabled" not in text, path

@@ -107,7 +107,7 @@ def test_the_page_works_without_redis(built: Flask) -> None:
 
 
 def events(person: Visitor) -> list[str]:
-    return [" ".join(tag.get_text(" ").split()) for tag in soup(person.get("/olts/1")).select(".oe-text")]
+    return [" ".join(tag.get_text(" ").split()) for tag in soup(person.get("/olts/1/past")).select(".oe-text")]
 
 
 def test_states_pauses_and_changes_by_people_are_listed_newest_first(built: Flask) -> None:
@@ -129,4 +129,4 @@ def test_states_pauses_and_changes_by_people_are_listed_newest_first(built: Flas
 def test_an_olt_without_events_says_what_would_stand_there(built: Flask) -> None:
     with written(built) as session:
         session.query(AuditLog).delete()
-    assert "Nothing happened to it lately" in text_of(english(built).get("/olts/1"))
+    assert "Nothing happened to it lately" in text_of(english(built).get("/olts/1/past"))

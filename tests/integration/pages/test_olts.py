@@ -182,13 +182,49 @@ def test_a_viewer_is_offered_no_action(seeded: Flask) -> None:
 
 
 def test_the_page_of_an_olt_says_who_holds_it_and_what_it_did(seeded: Flask) -> None:
-    text = text_of(english(seeded).get("/olts/1"))
-    for words in ("Potencia RX is being read", "By poller 1 on vm1", "Descubrimiento", "21 of 23 ONUs online"):
+    person = english(seeded)
+    text = text_of(person.get("/olts/1"))
+    for words in ("Potencia RX is being read", "By poller 1 on vm1", "Descubrimiento"):
         assert words in text
+    assert "21 of 23 ONUs online" in text_of(person.get("/olts/1/sides"))
+    assert "All executions of this OLT" in text_of(person.get("/olts/1/past"))
+
+
+def test_the_page_of_an_olt_loads_the_rest_of_it_after_itself(seeded: Flask) -> None:
+    person = english(seeded, "viewer")
+    page = soup(person.get("/olts/1"))
+    parts = {str(part["id"]): part for part in page.select(".fx-later")}
+    assert set(parts) == {"past_live", "sides_live", "fit_live", "costs_live"}
+    for name, part in parts.items():
+        link = part.select_one("a")
+        assert link is not None
+        assert link["href"] == part["hx-get"]
+        fragment = person.fragment(str(part["hx-get"]), name)
+        assert soup(fragment).select_one(f"#{name}") is not None
+        assert "<html" not in fragment.text
+        whole = soup(person.get(str(link["href"])))
+        assert whole.select_one(f"main #{name}") is not None
+
+
+def test_a_refresh_of_the_olt_leaves_its_other_parts_as_they_are(seeded: Flask) -> None:
+    fragment = soup(english(seeded).fragment("/olts/1", "olt_live"))
+    kept = [part for part in fragment.select("[data-own]") if not list(part.children)]
+    assert {str(part["id"]) for part in kept} == {"timeline_live", "past_live", "sides_live"}
+    assert [part for part in kept if part.has_attr("hx-get")] == []
+
+
+def test_the_catalogues_oids_are_fetched_when_the_field_is_entered(seeded: Flask) -> None:
+    person = english(seeded)
+    field = soup(person.get("/olts/1")).select_one("#f-oid")
+    assert field is not None
+    assert field["hx-trigger"] == "focus once"
+    assert 'value="zte.onu_state"' in person.fragment(str(field["hx-get"]), "oid_choices").text
+    assert person.get(str(field["hx-get"])).headers["Location"] == "/catalogue/?brand=zte"
+    assert english(seeded, "viewer").get(str(field["hx-get"])).status_code == 403
 
 
 def test_the_page_shows_what_was_learned_of_the_olt(seeded: Flask) -> None:
-    card = soup(english(seeded, "viewer").get("/olts/2")).select_one(".nw-learned")
+    card = soup(english(seeded, "viewer").get("/olts/2/costs")).select_one(".nw-learned")
     assert card is not None
     text = " ".join(card.get_text(" ").split())
     for words in ("State 1.3.6.1.4.1.2011.6.128.1.1.2.46.1 Walk 20 values too large from 40", "GET 80 values never",
@@ -197,7 +233,7 @@ def test_the_page_shows_what_was_learned_of_the_olt(seeded: Flask) -> None:
 
 
 def test_an_olt_that_was_never_read_has_nothing_learned(built: Flask) -> None:
-    assert soup(english(built).get("/olts/1")).select_one(".nw-learned") is None
+    assert soup(english(built).get("/olts/1/costs")).select_one(".nw-learned") is None
 
 
 def test_an_unreachable_olt_says_what_to_check(seeded: Flask) -> None:
@@ -208,7 +244,7 @@ def test_an_unreachable_olt_says_what_to_check(seeded: Flask) -> None:
 
 def test_no_secret_reaches_a_page(built: Flask) -> None:
     person = english(built, "admin")
-    for path in ("/olts/1", "/olts/1/edit", "/credentials/", "/credentials/1", "/olts/new"):
+    for path in ("/olts/1", "/olts/1/sides", "/olts/1/edit", "/credentials/", "/credentials/1", "/olts/new"):
         assert builders.COMMUNITY not in person.get(path).text
 
 
@@ -218,7 +254,15 @@ def test_the_list_and_the_page_never_decrypt_a_secret(built: Flask, monkeypatch:
 
     person = english(built, "admin")
     monkeypatch.setattr("portal.extensions.Keyring.decrypt", lambda _self, token: refuse(token))
-    for path in ("/olts/", "/olts/1", "/olts/1/edit", "/olts/1/workflow", "/credentials/", "/credentials/1"):
+    for path in (
+        "/olts/",
+        "/olts/1",
+        "/olts/1/sides",
+        "/olts/1/edit",
+        "/olts/1/workflow",
+        "/credentials/",
+        "/credentials/1",
+    ):
         assert person.get(path).status_code == 200, path
 
 
