@@ -16,6 +16,7 @@ from portal.domain.statuses import ErrorKind, OltState
 from portal.extensions import db
 from portal.models import AuditLog, Credential, Olt, Probe, ProbeStatus, WorkflowNode
 from portal.queries import olts
+from portal.services.cataloguing import catalogue
 from tests.conftest import Databases
 from tests.support import builders, seed
 from tests.support.pages import Visitor, path_of, soup, text_of, title_of
@@ -214,6 +215,8 @@ def test_a_refresh_of_the_olt_leaves_its_other_parts_as_they_are(seeded: Flask) 
 
 
 def test_the_catalogues_oids_are_fetched_when_the_field_is_entered(seeded: Flask) -> None:
+    with seeded.app_context():
+        catalogue.sync(catalogue.load_shipped(), datetime.now(UTC))
     person = english(seeded)
     field = soup(person.get("/olts/1")).select_one("#f-oid")
     assert field is not None
