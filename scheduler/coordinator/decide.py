@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import StrEnum
 
+from portal.domain.messages import N_
 from portal.domain.quota import task_type
 from portal.domain.statuses import EventType, NodeKind
 
@@ -35,8 +36,8 @@ class Task:
 
     @property
     def pace(self) -> str:
-        """Interval or cron line as people read it."""
-        return f"{self.interval} s" if self.interval is not None else self.cron or "chained"
+        """Interval or cron line as people read it; a Message where it is a word."""
+        return f"{self.interval} s" if self.interval is not None else self.cron or N_("chained")
 
 
 @dataclass(frozen=True)

@@ -81,7 +81,17 @@ def test_three_silent_executions_in_a_row_make_an_olt_unreachable(
     assert (row.level, row.olt_id, row.details["before"], row.details["after"]) == (
         "ERROR", olt.id, "unknown", "unreachable",
     )  # fmt: skip
-    assert row.details["failures"] == 3 and "no answer" in row.details["cause"]
+    assert row.details["failures"] == 3 and "no answer" in row.details["error"]
+
+
+def test_what_the_driver_said_is_kept_beside_the_decision_and_not_in_its_sentence(
+    session: Session, node: WorkflowNode, now: datetime
+) -> None:
+    """The sentence is said in the reader's language; the driver speaks English only."""
+    silence(session, node, now, 3)
+    (row,) = changes(session)
+    assert row.message == "OLT-LIMA: unknown → unreachable: silent executions in a row: 3"
+    assert "no answer" not in str(row.details["said"])
 
 
 def test_an_answer_in_between_starts_the_count_again(session: Session, node: WorkflowNode, now: datetime) -> None:

@@ -74,9 +74,9 @@ def _is_news(olt: Olt) -> bool:
 def _give_up(session: Session, olt: Olt, now: datetime, message: str) -> None:
     failures = olt.consecutive_failures
     olt.probe_at, olt.probes_sent = reachability.next_probe(now, now), 0
-    cause = N_("%(count)d silent executions in a row; %(message)s", count=failures, message=message)
-    change_state(session, olt, OltState.UNREACHABLE, now, cause,
-                 level="ERROR", details={"failures": failures, "probe_at": olt.probe_at.isoformat()})  # fmt: skip
+    cause = N_("silent executions in a row: %(count)d", count=failures)  # the driver's words are not the reader's
+    facts = {"failures": failures, "error": message, "probe_at": olt.probe_at.isoformat()}
+    change_state(session, olt, OltState.UNREACHABLE, now, cause, level="ERROR", details=facts)
     subject = N_("%(olt)s does not answer", olt=olt.name)
     body = N_(
         "%(count)d runs in a row ended without any answer from %(address)s. Its runs are skipped; it is asked by itself"
