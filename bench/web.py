@@ -29,6 +29,7 @@ from bench.common import quantile
 from bench.web_ground import Plan
 from config import load_settings
 from portal.extensions import db
+from portal.web.memory import settle
 from tests.support import routes, seed
 from tests.support.pages import Visitor, soup
 
@@ -107,6 +108,7 @@ def pages(meter: Meter, only: str) -> Found:
         wanted = [one for one in routes.addresses(meter.app, db.session()) if only in one.name]
         db.session.remove()
     found = Found()
+    settle()  # as each web process does
     for one in wanted:
         seed.keep_alive(meter.app)
         try:
