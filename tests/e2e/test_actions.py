@@ -67,7 +67,7 @@ def test_olts_are_paused_by_keyboard_alone(portal: Portal, visit: Visit) -> None
     page.keyboard.press("Enter")
     assert page.evaluate("document.activeElement.value") == "pause"
     page.keyboard.press("Enter")
-    page.wait_for_url("**/olts/pause?olt=1**")
+    page.wait_for_url("**/olts/pause?olts=1**")
     page.keyboard.type("new rectifier")  # the reason has the focus
     page.get_by_role("button", name="4 h").click()
     assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d", page.input_value("#f-until"))
