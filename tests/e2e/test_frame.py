@@ -218,6 +218,7 @@ def test_a_session_that_was_ended_leads_to_the_login_and_back(portal: Portal, vi
     page.goto(f"{portal.url}/queue/")
     with portal.writing() as session:
         session.execute(update(User).where(User.username == "viewer").values(session_epoch=User.session_epoch + 1))
+    portal.cookies.pop("viewer", None)  # later tests log in anew
     page.wait_for_url("**/login?next=/queue/")
     assert page.locator("table").count() == 0
     page.fill("[name=username]", "viewer")
