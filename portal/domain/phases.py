@@ -19,6 +19,7 @@ from typing import Any
 
 from portal.domain.quota import HOUR, hour_of
 
+SHOWN = 200  # moves that are shown before they are applied
 PERIOD = 3600  # seconds; what is longer than an hour strikes once in it
 _APART = 1_000_000  # a second that two masters of one OLT both want outweighs whatever the pool gains by it
 _ROUNDS = 2  # the second only for an OLT whose masters still meet

@@ -18,8 +18,6 @@ from portal.extensions import db
 from portal.masters import Master
 from portal.models import Olt, PhaseAdvice, Workflow, WorkflowNode
 
-SHOWN = 200
-
 
 @dataclass(frozen=True)
 class Move:
@@ -56,7 +54,7 @@ def preview(now: datetime, olt_ids: Collection[int] | None = None) -> Preview | 
         return Preview(advice, _stored_moves(advice, stored.first), stored.reckoned_at)
     known = masters.load(db.session(), now, olt_ids)
     advice = phases.advise_within(masters.phased(known), stored.pool)
-    return Preview(advice, tuple(moves(known, advice)[:SHOWN]), now)
+    return Preview(advice, tuple(moves(known, advice)[: phases.SHOWN]), now)
 
 
 def _on_grid() -> bool:
@@ -69,7 +67,7 @@ def fresh(now: datetime, olt_ids: Collection[int] | None = None) -> Preview | No
         return None
     known = masters.load(db.session(), now)
     advice = phases.advise(masters.phased(known, olt_ids), olt_ids)
-    return Preview(advice, tuple(moves(known, advice)[:SHOWN]), now)
+    return Preview(advice, tuple(moves(known, advice)[: phases.SHOWN]), now)
 
 
 def moves(known: dict[int, list[Master]], advice: Advice) -> list[Move]:

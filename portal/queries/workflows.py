@@ -131,9 +131,13 @@ def of_olt(olt: Olt, now: datetime) -> WorkflowView:
         runs = steps.get(node.id), last.get(node.id), active.get(node.id)
         return NodeView(node, meant, *figures, *runs, tuple(map(view, chain)))
 
-    masters = [node for node in nodes if node.master_id is None]
-    ordered = sorted(masters, key=lambda n: (-n.priority, n.position, n.id))
-    return WorkflowView(workflow, tuple(map(view, ordered)), change)
+    return WorkflowView(workflow, tuple(map(view, _masters(nodes))), change)
+
+
+def _masters(nodes: Sequence[WorkflowNode]) -> list[WorkflowNode]:
+    """Those that start composites, highest priority first."""
+    masters = (node for node in nodes if node.master_id is None)
+    return sorted(masters, key=lambda n: (-n.priority, n.position, n.id))
 
 
 def at_work(olt_id: int) -> WorkflowView:
@@ -151,7 +155,7 @@ def at_work(olt_id: int) -> WorkflowView:
     if not rows:
         return WorkflowView(None)
     nodes = [row[1] for row in rows if row[1] is not None]
-    masters = sorted((node for node in nodes if node.master_id is None), key=lambda n: (-n.priority, n.position, n.id))
+    masters = _masters(nodes)
     last, active = last_and_active([master.id for master in masters])
     views = (
         NodeView(

@@ -20,6 +20,7 @@ from portal.domain.statuses import ExecutionStatus, LossCause, NodeKind, OltStat
 from portal.extensions import db, transaction
 from portal.models import AuditLog, Execution, ExecutionPlan, NodePace, Olt, Pool, QuotaLoss, QuotaTracker, WorkflowNode
 from portal.queries import feasibility, pool_advice
+from portal.queries import phases as phase_queries
 from portal.services import retention
 from portal.services.coordinating import forecasts, phases, plans
 from portal.services.dispatch import clock
@@ -238,6 +239,27 @@ def test_phase_advice_for_one_olt_leaves_the_others_alone(session: Session) -> N
     session.expire_all()
     kept = [node.next_run_at for node in session.scalars(select(WorkflowNode)) if node.workflow.olt_id == second.id]
     assert kept == [NOW + MINUTE] * 2
+
+
+def test_what_the_job_reckoned_is_what_the_page_shows_until_it_is_applied(session: Session) -> None:
+    olts = [make_olt("OLT-B"), make_olt("OLT-A")]
+    for olt in olts:
+        for number in range(2):
+            rx(olt, f"n{number}", seconds=20)
+    reckoned = phase_queries.fresh(NOW)
+    assert reckoned is not None
+    assert phases.reckon(NOW) == len(reckoned.advice.shifts) > 0
+    seen = phase_queries.preview(NOW + MINUTE)
+    assert seen is not None
+    assert (seen.advice, seen.moves, seen.reckoned_at) == (reckoned.advice, reckoned.moves, NOW)
+    assert [move.olt_name for move in seen.moves] == sorted(move.olt_name for move in seen.moves)
+    assert phases.reckon(NOW + MINUTE) > 0  # there is one row, the newest
+    own, alone = (read(NOW, [olts[0].id]) for read in (phase_queries.preview, phase_queries.fresh))
+    assert own is not None and alone is not None
+    assert (own.advice, own.moves) == (alone.advice, alone.moves)
+    phases.apply(ACTOR, NOW)
+    later = phase_queries.preview(NOW)
+    assert later is not None and not later.advice.helps
 
 
 def test_a_clock_is_not_shifted_out_of_its_hour_nor_one_that_stopped(session: Session) -> None:

@@ -1,5 +1,6 @@
 """Phase advice: masters of one OLT apart, the pool level, and no slot of any hour lost by a move."""
 
+import json
 import random
 from collections import Counter
 from datetime import UTC, datetime, timedelta
@@ -8,7 +9,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from portal.domain.phases import PhasedNode, Spread, advise, measure
+from portal.domain.phases import (
+    PhasedNode,
+    Spread,
+    advice_from_json,
+    advice_to_json,
+    advise,
+    advise_within,
+    levels,
+    measure,
+)
 from portal.domain.quota import hour_of
 
 START = datetime(2026, 11, 27, 10, tzinfo=UTC)
@@ -44,6 +54,14 @@ def test_of_one_olt_only_its_own_masters_meet_or_are_stuck_but_the_pool_is_every
     assert list(found.shifts) == [4] or list(found.shifts) == [3]
     assert measure([*stuck, *asked], {}, [2]) == found.before
     assert advise([*stuck, *asked], [1]).stuck == 2
+
+
+def test_within_a_known_pool_some_olts_get_the_advice_that_all_clocks_would_give_them() -> None:
+    others, asked = [node(ident, olt=1, first=60 * ident) for ident in (1, 2)], [node(ident, olt=2) for ident in (3, 4)]
+    known = advise([*others, *asked], [2])
+    assert advise_within(asked, levels([*others, *asked], {})) == known
+    assert known.helps
+    assert advice_from_json(json.loads(json.dumps(advice_to_json(known)))) == known
 
 
 def test_what_is_well_placed_is_left_alone() -> None:

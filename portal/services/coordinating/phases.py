@@ -17,8 +17,6 @@ from portal.services.audit import Subject
 from portal.services.dispatch import clock
 from portal.services.errors import Conflict
 
-FIRST = 200  # moves that are shown before they are applied
-
 
 def reckon(now: datetime) -> int:
     """Reckon the advice for all OLTs and keep it; returns how many clocks it would move.
@@ -29,7 +27,8 @@ def reckon(now: datetime) -> int:
         return 0
     known = masters.load(db.session(), now)
     nodes = masters.phased(known)
-    advice, pool = phases.advise(nodes), phases.levels(nodes, {})
+    pool = phases.levels(nodes, {})
+    advice = phases.advise_within(nodes, pool)
     first = _first(known, advice)
     db.session.rollback()
     with transaction() as session:
@@ -45,9 +44,9 @@ def _first(known: dict[int, list[Master]], advice: phases.Advice) -> list[int]:
     names = {row.id: row.name.lower() for row in db.session.execute(select(Olt.id, Olt.name))}
     for olt in sorted(known, key=lambda olt: (names.get(olt, ""), olt)):
         found += [one.node.node_id for one in known[olt] if one.node.node_id in advice.shifts]
-        if len(found) >= FIRST:
+        if len(found) >= phases.SHOWN:
             break
-    return found[:FIRST]
+    return found[: phases.SHOWN]
 
 
 def apply(actor: str, now: datetime, olt_ids: Collection[int] | None = None, name: str = "") -> int:
