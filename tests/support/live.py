@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-from sqlalchemy import select, update
+from sqlalchemy import ColumnElement, select, update
 
 from app import create_app
 from config import load_settings
@@ -43,9 +43,12 @@ class Live:
         return olts.create(given | fields, ACTOR, self.now)
 
     def node(self, olt_id: int, key: str, oid: str, kind: str = "get", **fields: object) -> int:
-        """A node of its workflow; a master every minute unless it has a master_id."""
+        """A node of its workflow; a master every minute unless it has a master_id, the first slot when due_now() is
+        called: a slot that came by itself in the minutes of a test would be a run that the test does not expect."""
         clock = {} if "master_id" in fields else {"interval": "60s", "override_reason": "test"}
-        return workflows.add_node(olt_id, {"key": key, "kind": kind, "oid": oid} | clock | fields, ACTOR, self.now)
+        made = workflows.add_node(olt_id, {"key": key, "kind": kind, "oid": oid} | clock | fields, ACTOR, self.now)
+        self._slots_at(self.now + timedelta(hours=1), WorkflowNode.id == made)
+        return made
 
     def start(self, *names: str) -> None:
         """Start these processes; without names those that polling needs."""
@@ -53,10 +56,13 @@ class Live:
             self.stack.start(name)
 
     def due_now(self) -> None:
-        """Every master's slot comes at once."""
-        moment = datetime.now(UTC).replace(microsecond=0) - timedelta(seconds=1)
+        """Every master's slot comes at once, its next one a whole interval later."""
+        self._slots_at(datetime.now(UTC).replace(microsecond=0) - timedelta(seconds=1))
+
+    def _slots_at(self, moment: datetime, *of: ColumnElement[bool]) -> None:
         db.session.rollback()
-        db.session.execute(update(WorkflowNode).where(WorkflowNode.master_id.is_(None)).values(next_run_at=moment))
+        masters = update(WorkflowNode).where(WorkflowNode.master_id.is_(None), *of)
+        db.session.execute(masters.values(next_run_at=moment, anchor_at=moment))
         db.session.commit()
 
     def executions(self, olt_id: int | None = None) -> list[Execution]:
