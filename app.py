@@ -23,14 +23,15 @@ def create_app(settings: Settings | None = None) -> Flask:
     logging.basicConfig(level=settings.log_level, format="%(asctime)s %(levelname)s %(name)s %(message)s")
     app = Flask(__name__, root_path=None, template_folder="portal/templates", static_folder="portal/static")
     app.config.update(flask_config(settings))
-    if settings.proxies:
-        # Without it all people behind a proxy share its address, and with it the tries at the login.
-        app.wsgi_app = ProxyFix(  # type: ignore[method-assign]
-            app.wsgi_app, x_for=settings.proxies, x_proto=settings.proxies, x_host=settings.proxies
-        )
     init_extensions(app)
     init_web(app)
     init_api(app)
+    if settings.proxies:
+        # Without it all people behind a proxy share its address, and with it the tries at the login. Outermost: what
+        # web.polls takes for the same person must be.
+        app.wsgi_app = ProxyFix(  # type: ignore[method-assign]
+            app.wsgi_app, x_for=settings.proxies, x_proto=settings.proxies, x_host=settings.proxies
+        )
     for command in COMMANDS:
         app.cli.add_command(command)
     return app

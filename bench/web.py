@@ -108,7 +108,7 @@ def pages(meter: Meter, only: str) -> Found:
         wanted = [one for one in routes.addresses(meter.app, db.session()) if only in one.name]
         db.session.remove()
     found = Found()
-    settle()  # as each web process does
+    settle(meter.app)  # as each web process does
     for one in wanted:
         seed.keep_alive(meter.app)
         try:

@@ -3,8 +3,8 @@
 from typing import Any
 
 
-def post_worker_init(_worker: Any) -> None:
+def post_worker_init(worker: Any) -> None:
     """The app is built, nobody has asked yet."""
-    from portal.web.memory import settle  # noqa: PLC0415  (gunicorn reads this file before it knows the project)
+    from portal.web.memory import settle_beside  # noqa: PLC0415  (gunicorn reads this before it knows the project)
 
-    settle()
+    settle_beside(worker.wsgi)

@@ -94,6 +94,12 @@ def user(user_id: int) -> UserRow | None:
     return UserRow(*found) if found else None
 
 
+def standing() -> list[tuple[object, ...]]:
+    """What of everybody decides who may see what, and in which language. Equal as long as nothing of it changed."""
+    found = select(User.id, User.role, User.active, User.language, User.session_epoch).order_by(User.id)
+    return [tuple(row) for row in db.session.execute(found)]
+
+
 def counts() -> Counts:
     """How many users there are."""
     query = select(

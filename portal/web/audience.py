@@ -2,11 +2,11 @@
 
 A fragment must hold nothing personal: what it says of its reader is what they may do. It is noted what a view asks of
 that (access.can), so that people of two roles share what looks the same for both. Whoever has just changed something
-gets only what was begun after that. Somebody's role is asked of the database once a second, so that a fragment which
-is there costs no query at all.
+gets only what was begun after that. Once a second the database is asked whether anything changed about anybody's
+rights, so that a fragment which is there costs no query; web.polls hands it out without Flask.
 """
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Mapping
 from time import time as wall_clock
 from typing import Any, NamedTuple
 
@@ -16,32 +16,56 @@ from flask_login import current_user
 from portal.domain.roles import allows
 from portal.domain.statuses import Role
 from portal.extensions import db, htmx
+from portal.queries.people import standing
 from portal.web.access import permits
 from portal.web.formatting import language
+from portal.web.frame import STANDING
+from portal.web.polls import DIGEST_HEADER, SHELVED, WROTE_COOKIE, Polls
 from portal.web.shared import LIFE, Flight, Fragment, Shelf
 
-DIGEST_HEADER = "X-Digest"
-WROTE_COOKIE = "wrote"  # when this browser last changed something, seconds since 1970
 WROTE_SECONDS = 5  # the cookie's life: longer than a fragment's
-SMALLEST_PACKED = 500  # octets; below that gzip saves nothing
 MOST_VIEWERS = 2000
 
 
 class Viewer(NamedTuple):
-    """What of a person decides how a fragment looks; `until`: then the database is asked again."""
+    """What of a person decides how a fragment looks."""
 
     role: Role
     language: str
-    until: float
 
 
 class Board:
-    """What one app keeps for a second."""
+    """What one app keeps of its fragments and of those who look at them.
+
+    `generation`: raised whenever somebody may have other rights than before; what was known of people is void then.
+    """
 
     def __init__(self) -> None:
         self.shelf = Shelf()
         self.viewers: dict[tuple[Any, ...], Viewer] = {}
         self.asked: dict[tuple[str | None, str | None], frozenset[Role]] = {}  # by endpoint and target; they only grow
+        self.generation = 0
+        self._people: list[tuple[object, ...]] = []
+        self._known_until = 0.0
+
+    def people_are_known(self) -> bool:
+        """Has the database been asked for them within the second?"""
+        return self.shelf.clock() < self._known_until
+
+    def ask_for_people(self) -> None:
+        """Ask the database whether anything changed about anybody's rights."""
+        until = self.shelf.clock() + LIFE
+        found = standing()
+        if found != self._people:
+            self._people = found
+            self.forget_people()
+        self._known_until = until
+
+    def forget_people(self) -> None:
+        """Something changed, or may have: nobody is taken for what they were."""
+        self.generation += 1
+        self._known_until = 0.0
+        self.viewers.clear()
 
 
 def wants_fragment() -> bool:
@@ -60,14 +84,20 @@ def _viewer(board: Board) -> Viewer | None:
         return None
     ident = (*(session.get(name) for name in ("_user_id", "_id", "language")), request.remote_addr,
              request.headers.get("User-Agent"), request.headers.get("Accept-Language"))  # fmt: skip
-    known, now = board.viewers.get(ident), board.shelf.clock()
-    if known is not None and now < known.until:
+    if not board.people_are_known():
+        board.ask_for_people()
+        db.session.close()
+    known = board.viewers.get(ident)
+    if known is not None:
         return known
+    before = board.generation
     if not current_user.is_authenticated:
         return None
     if len(board.viewers) >= MOST_VIEWERS:
         board.viewers.clear()
-    board.viewers[ident] = found = Viewer(current_user.role, language(), now + LIFE)
+    found = Viewer(current_user.role, language())
+    if before == board.generation:
+        board.viewers[ident] = found
     db.session.close()  # whoever waits for another's rendering holds no connection that it may need
     return found
 
@@ -93,17 +123,19 @@ def answer() -> Response | None:
     if viewer is None or not permits(viewer.role):
         return None  # the guard says so
     asked = board.asked.get((request.endpoint, htmx.target))
-    found = board.shelf.get(_key(viewer, asked), _since(board.shelf))
+    key = _key(viewer, asked)
+    found = board.shelf.get(key, _since(board.shelf))
     if isinstance(found, Flight):
         g.flight, g.viewer, g.asked, g.asked_before = found, viewer, set(), asked
         return None
+    request.environ[SHELVED] = key
     return respond(found)
 
 
-def publish(html: str, digest: str) -> Response:
+def publish(html: str, digest: str, headers: Mapping[str, str]) -> Response:
     """The answer to this request, and to those of others who wait for it or ask within the second."""
     flight: Flight | None = g.get("flight")
-    fragment = Fragment(html, digest, flight.began if flight else 0.0)
+    fragment = Fragment(html, digest, flight.began if flight else 0.0, headers)
     if flight:
         _share(flight, fragment)
     return respond(fragment)
@@ -121,21 +153,22 @@ def _share(flight: Flight, fragment: Fragment) -> None:
     if before is None or not asked <= before:
         board.asked[place] = board.asked.get(place, frozenset()) | asked
         board.shelf.keep(_key(g.viewer, board.asked[place]), fragment)
+    request.environ[SHELVED] = _key(g.viewer, board.asked[place])
 
 
 def respond(fragment: Fragment) -> Response:
     """204 to whoever shows it already."""
     if request.headers.get(DIGEST_HEADER) == fragment.digest:
-        return Response(status=204)
-    if len(fragment.body) < SMALLEST_PACKED or not request.accept_encodings.quality("gzip"):
-        return Response(fragment.body, headers={DIGEST_HEADER: fragment.digest})
-    return Response(fragment.packed, headers={DIGEST_HEADER: fragment.digest, "Content-Encoding": "gzip"})
+        return Response(status=204, headers=fragment.headers)
+    packed = bool(request.accept_encodings.quality("gzip"))
+    body, headers = fragment.wire(packed)
+    return Response(body, headers={DIGEST_HEADER: fragment.digest, **headers})
 
 
 def _note_write(response: Response) -> Response:
     """After whatever changes something: nothing older is for this browser, and nobody is taken for what they were."""
     if request.method not in ("GET", "HEAD", "OPTIONS"):
-        _board().viewers.clear()
+        _board().forget_people()
         if "_user_id" in session:
             response.set_cookie(WROTE_COOKIE, f"{wall_clock():.3f}", max_age=WROTE_SECONDS, httponly=True,
                                 samesite="Lax", secure=current_app.config["COOKIE_SECURE"])  # fmt: skip
@@ -151,7 +184,8 @@ def _give_up(_error: BaseException | None) -> None:
 
 def init_audience(app: Flask) -> None:
     """Before the guard, which asks the database who is there."""
-    app.extensions["live"] = Board()
+    app.extensions["live"] = board = Board()
+    app.wsgi_app = Polls(app.wsgi_app, board, STANDING)  # type: ignore[method-assign]
     app.config.setdefault("LIVE_SHARED", True)
     app.before_request(answer)
     app.after_request(_note_write)

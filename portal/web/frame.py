@@ -2,24 +2,26 @@
 
 import hashlib
 from collections.abc import Collection
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.parse import urlencode
 
-from babel.support import NullTranslations
 from flask import Flask, Response, current_app, request, session, url_for
-from flask_babel import Domain, LazyString
+from flask_babel import LazyString
 from flask_babel import lazy_gettext as _l
 from flask_login import current_user
 from jinja2 import Environment
+from markupsafe import Markup
 from werkzeug.routing import IntegerConverter
 
-from portal import translating
 from portal.extensions import babel
 from portal.queries.olts import expected
 from portal.queries.pulse import read as read_pulse
 from portal.web import formatting, metrics, words
 from portal.web.access import can
+from portal.web.kept import Kept
+from portal.web.texts import init_texts
 
 LANGUAGES = ("es", "en")
 
@@ -46,6 +48,8 @@ HEADERS = {
     "Cross-Origin-Opener-Policy": "same-origin",
     "Permissions-Policy": "camera=(), geolocation=(), microphone=()",
 }
+
+STANDING = frozenset({*HEADERS, "Strict-Transport-Security", "Cache-Control", "Vary"})  # what `harden` sets on all
 
 MACRO_FILES = ("state", "page", "table", "form")
 
@@ -93,23 +97,12 @@ PAGES = (
 )  # fmt: skip
 
 
-class PoDomain(Domain):
-    """Translations straight from messages.po, read once per process: nothing compiled can be stale or missing."""
-
-    def get_translations(self) -> NullTranslations:
-        """The catalogue of this request's language; English, the language of the msgids, where there is none."""
-        name = formatting.language()
-        if name not in self.cache:
-            self.cache[name] = translating.read(self.translation_directories, name)
-        found: NullTranslations = self.cache[name]
-        return found
-
-
 class Macros:
     """`ui` in templates: the macros of all files in templates/macros, also where a block is rendered alone."""
 
     def __init__(self, environment: Environment) -> None:
         self._environment = environment
+        self.icon = icon
 
     def __getattr__(self, name: str) -> Any:
         for file in MACRO_FILES:
@@ -184,6 +177,18 @@ def static_url(filename: str) -> str:
     return urls[key]
 
 
+def icon(name: str, css: str = "") -> Markup:
+    """A mark of Tabler's set, for the eye only; `css`: more classes."""
+    return _icon(static_url("vendor/tabler-icons/icons.svg"), name, css)
+
+
+@lru_cache(maxsize=1000)
+def _icon(sheet: str, name: str, css: str) -> Markup:
+    return Markup(
+        '<svg class="icon{}" aria-hidden="true" focusable="false"><use href="{}#{}"></use></svg>'
+    ).format(f" {css}" if css else "", sheet, name)  # fmt: skip
+
+
 def harden(response: Response) -> Response:
     """Security headers on everything; pages are never stored, versioned static files are."""
     for name, value in HEADERS.items():
@@ -203,8 +208,7 @@ def harden(response: Response) -> Response:
 def init_frame(app: Flask) -> None:
     """Languages, template helpers and headers."""
     babel.init_app(app, locale_selector=choose_language, timezone_selector=choose_zone)
-    domain = PoDomain()
-    app.before_request_funcs.setdefault(None, []).insert(0, domain.as_default)
+    init_texts(app)
     app.after_request(harden)
     app.url_map.converters["int"] = Number
     app.jinja_env.filters.update(
@@ -227,5 +231,7 @@ def init_frame(app: Flask) -> None:
         with_args=with_args,
         other_args=other_args,
         static_url=static_url,
+        icon=icon,
+        kept=Kept(),
         pulse=lambda: read_pulse(formatting.now()),
     )

@@ -2,6 +2,7 @@
 
 import hashlib
 import re
+from collections.abc import Mapping
 from typing import Any
 
 from flask import Response, current_app, g, make_response, render_template
@@ -54,14 +55,15 @@ def wanted_block(template: Template) -> str | None:
     return htmx.target if wants_fragment() and htmx.target in template.blocks else None
 
 
-def render(name: str, **context: Any) -> Response:
+def render(name: str, headers: Mapping[str, str] | None = None, /, **context: Any) -> Response:
     """The page; or, for an htmx request whose target's id is the name of a block, that block alone.
 
     The response of a block carries its digest; a client that sends the same one back gets 204 and changes nothing.
+    `headers` go with it to all who get it.
     """
     template = current_app.jinja_env.get_or_select_template(name)
     block = wanted_block(template)
     if block is None:
-        return make_response(render_template(name, **context))
+        return make_response(render_template(name, **context), headers or {})
     html = render_block(template, block, context)
-    return publish(html, digest(html))
+    return publish(html, digest(html), headers or {})

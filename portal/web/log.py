@@ -112,8 +112,9 @@ def index() -> Response:
         return Response(status=204)  # nothing was written anywhere: the rows need not be looked for
     given, names = _wanted(window), dict(executions.olt_names())
     wanted = _bounded(given)
-    answer = live.render(
+    return live.render(
         "log/index.html",
+        {NEWEST: newest},
         title=_("Decision log"),
         page=decision_log.page(wanted, cursor),
         as_json=_json,
@@ -123,8 +124,6 @@ def index() -> Response:
         cut=wanted.since if wanted.since != given.since else None,
         follows=follows, newest=newest, most=MOST,
     )  # fmt: skip
-    answer.headers[NEWEST] = newest
-    return answer
 
 
 @bp.get("/export.csv")

@@ -86,3 +86,30 @@ def complaints(answer: TestResponse) -> dict[str, str]:
     """Field → what the form says is wrong with it."""
     tags = soup(answer).select(".invalid-feedback")
     return {str(tag["id"]).removeprefix("f-").removesuffix("-error"): tag.get_text() for tag in tags}
+
+
+class Clock:
+    """Time stands until a test lets it pass."""
+
+    now = 1000.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def reader(app: Flask, clock: Clock, username: str = "viewer") -> Visitor:
+    """Somebody who logged in a while ago: the mark of it, which lives for seconds, has left their browser."""
+    person = english(app, username)
+    clock.now += 10
+    person.client.delete_cookie("wrote")
+    return person
+
+
+def copies(person: Visitor, app: Flask, count: int) -> list[Visitor]:
+    """As many open tabs of somebody."""
+    cookie = person.client.get_cookie("session")
+    assert cookie is not None
+    made = [Visitor(app) for _ in range(count)]
+    for one in made:
+        one.client.set_cookie("session", cookie.value)
+    return made

@@ -3,7 +3,7 @@
 import threading
 from collections.abc import Callable
 
-from portal.web.shared import LIFE, MOST, Flight, Fragment, Shelf
+from portal.web.shared import LIFE, MOST, STALE, Flight, Fragment, Shelf
 
 
 class Hand:
@@ -42,6 +42,40 @@ def test_a_fragment_is_there_for_a_second_from_before_its_first_query() -> None:
     assert shown(shelf) == "first"
     clock.now += 0.02
     assert shown(shelf) == "to be made"
+
+
+def test_while_another_is_made_one_of_less_than_two_seconds_is_shown_and_older_ones_never() -> None:
+    clock = Hand()
+    shelf = Shelf(clock=clock)
+    landed(shelf, "first")
+    clock.now += LIFE + 0.1
+    other = started(shelf, "another page")
+    assert (shown(shelf), shelf.peek("page") is not None) == ("first", True)
+    assert shown(shelf, since=clock.now - 0.05) == "to be made"  # who has just clicked gets nothing older
+    shelf._flights.pop("page").land(None)
+    clock.now = other.began + STALE - LIFE
+    assert (shown(shelf), shelf.peek("page")) == ("to be made", None)
+
+
+def test_after_a_rendering_there_is_a_pause_as_long_as_it_took() -> None:
+    clock = Hand()
+    shelf = Shelf(clock=clock)
+    landed(shelf, "first")
+    clock.now += LIFE + 0.1
+    slow = started(shelf, "another page")
+    clock.now += 0.2
+    slow.land(Fragment("slow", "digest", slow.began))
+    clock.now += 0.19
+    assert shown(shelf) == "first"
+    clock.now += 0.02
+    assert shown(shelf) == "to be made"
+
+
+def test_a_look_from_afar_makes_nothing_and_waits_for_nothing() -> None:
+    shelf = Shelf(clock=Hand())
+    assert shelf.peek("page") is None
+    started(shelf)
+    assert shelf.peek("page") is None
 
 
 def test_keys_do_not_share() -> None:

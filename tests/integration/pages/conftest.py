@@ -7,9 +7,12 @@ from pathlib import Path
 import pytest
 from flask import Flask
 
+from portal.web import audience
+from portal.web.audience import Board
+from portal.web.shared import Shelf
 from tests.conftest import Databases
 from tests.support import builders, seed
-from tests.support.web import quick
+from tests.support.web import Clock, quick
 
 
 @pytest.fixture
@@ -51,3 +54,18 @@ def board(app: Flask) -> Iterator[Flask]:
         builders.make_chained(master)
         builders.make_chained(master, "serial")
     yield app
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+@pytest.fixture
+def shared(seeded: Flask, clock: Clock, monkeypatch: pytest.MonkeyPatch) -> Flask:
+    """The seeded portal, sharing fragments; for the shelf, and for the cookie of whoever writes, the clock stands."""
+    seeded.config["LIVE_SHARED"] = True
+    board: Board = seeded.extensions["live"]
+    board.shelf = Shelf(clock=clock)
+    monkeypatch.setattr(audience, "wall_clock", lambda: clock() + 1_800_000_000)
+    return seeded

@@ -17,45 +17,12 @@ from portal.extensions import db
 from portal.models import Execution, User
 from portal.services.people import users
 from portal.web import audience, live
-from portal.web.audience import Board
-from portal.web.shared import Shelf
 from tests.support import routes, seed
 from tests.support.pages import Visitor, soup
-from tests.support.web import english, written
+from tests.support.web import Clock, copies, english, reader, written
 
 QUEUE = ("/queue/", "queue_live")
 MANY = 50
-
-
-class Clock:
-    """Time stands until a test lets it pass."""
-
-    now = 1000.0
-
-    def __call__(self) -> float:
-        return self.now
-
-
-@pytest.fixture
-def clock() -> Clock:
-    return Clock()
-
-
-@pytest.fixture
-def shared(seeded: Flask, clock: Clock, monkeypatch: pytest.MonkeyPatch) -> Flask:
-    """The seeded portal, sharing fragments; for the shelf, and for the cookie of whoever writes, the clock stands."""
-    seeded.config["LIVE_SHARED"] = True
-    board: Board = seeded.extensions["live"]
-    board.shelf = Shelf(clock=clock)
-    monkeypatch.setattr(audience, "wall_clock", lambda: clock() + 1_800_000_000)
-    return seeded
-
-
-def reader(app: Flask, clock: Clock, username: str = "viewer") -> Visitor:
-    """Somebody who logged in a while ago."""
-    person = english(app, username)
-    clock.now += 10
-    return person
 
 
 @pytest.fixture
@@ -90,16 +57,6 @@ def nothing_waits(app: Flask) -> None:
         session.execute(
             update(Execution).where(Execution.status == ExecutionStatus.PENDING).values(status=ExecutionStatus.SUCCESS)
         )
-
-
-def copies(person: Visitor, app: Flask, count: int) -> list[Visitor]:
-    """As many open tabs of somebody."""
-    cookie = person.client.get_cookie("session")
-    assert cookie is not None
-    made = [Visitor(app) for _ in range(count)]
-    for one in made:
-        one.client.set_cookie("session", cookie.value)
-    return made
 
 
 def test_fifty_who_look_at_once_cause_one_rendering(

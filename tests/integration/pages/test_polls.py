@@ -1,0 +1,191 @@
+"""A tab's second look is answered without Flask, and only as long as nothing about its answer can differ."""
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from flask import Flask
+from sqlalchemy import select, update
+from werkzeug.test import TestResponse
+
+from app import create_app
+from portal.extensions import db
+from portal.models import User
+from portal.web import polls
+from tests.conftest import Databases, settings_for
+from tests.support import seed
+from tests.support.pages import Visitor, soup
+from tests.support.web import Clock, copies, quick, reader, written
+
+QUEUE = ("/queue/", "queue_live")
+SELF_MADE = {"Content-Length", "Content-Type", "Content-Encoding", "X-Digest"}
+
+
+@pytest.fixture
+def served(shared: Flask, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The paths that Flask was asked for."""
+    seen: list[str] = []
+    original = shared.full_dispatch_request
+
+    def noted() -> Any:
+        from flask import request  # noqa: PLC0415  (only inside of a request)
+
+        seen.append(request.path)
+        return original()
+
+    monkeypatch.setattr(shared, "full_dispatch_request", noted)
+    return seen
+
+
+def watching(app: Flask, clock: Clock, username: str = "viewer") -> Visitor:
+    """Somebody whose page has been open for a while."""
+    person = reader(app, clock, username)
+    person.fragment("/pulse", "pulse")
+    return person
+
+
+def looks(person: Visitor, count: int, digest: str = "") -> list[TestResponse]:
+    return [person.fragment(*QUEUE, digest) for _ in range(count)]
+
+
+def test_the_second_look_is_answered_without_flask_by_the_same_words_and_headers(
+    shared: Flask, clock: Clock, served: list[str]
+) -> None:
+    person = watching(shared, clock)
+    served.clear()
+    first, *later = looks(person, 3)
+    assert served == ["/queue/"]
+    for one in later:
+        assert (one.status_code, one.text) == (200, first.text)
+        assert dict(one.headers) == dict(first.headers)
+
+
+def test_an_unchanged_one_is_told_so_without_flask(shared: Flask, clock: Clock, served: list[str]) -> None:
+    person = watching(shared, clock)
+    first = person.fragment(*QUEUE)
+    served.clear()
+    (same,) = looks(person, 1, first.headers["X-Digest"])
+    assert (same.status_code, same.data, served) == (204, b"", [])
+    assert {name for name, _ in first.headers} - {name for name, _ in same.headers} == SELF_MADE & set(
+        dict(first.headers)
+    )
+
+
+def test_a_packed_answer_is_the_same_to_whoever_takes_it(shared: Flask, clock: Clock, served: list[str]) -> None:
+    person = watching(shared, clock)
+    served.clear()
+    headers = {"HX-Request": "true", "HX-Target": "queue_live", "Accept-Encoding": "gzip, deflate"}
+    first, again = (person.client.get("/queue/", headers=headers) for _ in range(2))
+    assert first.headers["Content-Encoding"] == again.headers["Content-Encoding"] == "gzip"
+    assert (first.data, served) == (again.data, ["/queue/"])
+
+
+@pytest.mark.parametrize(
+    "differs",
+    [
+        {"User-Agent": "another browser"},
+        {"Accept-Language": "en"},
+        {"HX-Boosted": "true"},
+        {"HX-History-Restore-Request": "true"},
+        {"Accept-Encoding": "gzip;q=0"},
+    ],
+)
+def test_whatever_may_change_the_answer_is_judged_by_flask(
+    shared: Flask, clock: Clock, served: list[str], differs: dict[str, str]
+) -> None:
+    person = watching(shared, clock)
+    looks(person, 2)
+    served.clear()
+    person.client.get("/queue/", headers={"HX-Request": "true", "HX-Target": "queue_live"} | differs)
+    assert served == ["/queue/"]
+
+
+def test_nobody_is_taken_for_another(shared: Flask, clock: Clock) -> None:
+    viewer, operator = watching(shared, clock), watching(shared, clock, "operator")
+    seen = [soup(one.fragment("/olts/1", "olt_live")).select("form") != [] for one in (viewer, operator) * 2]
+    assert seen == [False, True] * 2
+    assert looks(Visitor(shared), 1)[0].status_code == 401
+
+
+def test_whoever_has_just_changed_something_is_answered_by_flask(
+    shared: Flask, clock: Clock, served: list[str]
+) -> None:
+    person = watching(shared, clock, "operator")
+    looks(person, 2)
+    person.post("/olts/1/enabled", enabled="0")
+    served.clear()
+    looks(person, 2)
+    assert served == ["/queue/", "/queue/"]
+
+
+def test_a_change_of_rights_by_anybody_here_ends_it_at_once(shared: Flask, clock: Clock, served: list[str]) -> None:
+    admin, person = reader(shared, clock, "admin"), watching(shared, clock)
+    looks(person, 2)
+    with shared.app_context():
+        found = db.session.scalar(select(User.id).where(User.username == "viewer"))
+    assert admin.post(f"/settings/users/{found}/active", active="0").status_code == 303
+    looks(admin, 1)  # and so it is known again who everybody is
+    assert looks(person, 1)[0].status_code == 401
+
+
+def test_a_change_of_rights_elsewhere_is_seen_after_a_second(shared: Flask, clock: Clock, served: list[str]) -> None:
+    person = watching(shared, clock)
+    clock.now += 0.9
+    looks(person, 2)  # it could be shown for a second from now
+    with written(shared) as session:
+        session.execute(update(User).where(User.username == "viewer").values(session_epoch=User.session_epoch + 1))
+    clock.now += 0.2
+    assert looks(person, 1)[0].status_code == 401
+
+
+def test_who_logs_out_in_one_tab_is_out_in_all(shared: Flask, clock: Clock) -> None:
+    person = watching(shared, clock)
+    (other,) = copies(person, shared, 1)
+    assert [one.status_code for one in looks(other, 2)] == [200, 200]
+    person.post("/logout")
+    assert looks(other, 1)[0].status_code == 401
+
+
+def test_an_answer_with_a_header_of_its_own_is_not_given_to_the_next_look(
+    shared: Flask, clock: Clock, served: list[str]
+) -> None:
+    @shared.after_request
+    def personal(response: Any) -> Any:
+        response.headers["X-Only-Now"] = "1"
+        return response
+
+    person = watching(shared, clock)
+    served.clear()
+    looks(person, 3)
+    assert served == ["/queue/"] * 3
+
+
+def test_the_header_of_a_followed_log_goes_to_all_who_share_it(shared: Flask, clock: Clock) -> None:
+    person = watching(shared, clock)
+    answers = [person.fragment("/log/?follow=1", "log_live") for _ in range(3)]
+    assert len({one.headers["X-Newest"] for one in answers}) == 1
+
+
+def test_looks_that_nobody_repeats_do_not_pile_up(shared: Flask, clock: Clock, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(polls, "MOST_LOOKS", 5)
+    person = watching(shared, clock)
+    for number in range(12):
+        person.fragment(f"/queue/?n={number}", "queue_live")
+    assert 0 < len(shared.wsgi_app._looks) <= 5  # type: ignore[attr-defined]
+
+
+def test_behind_a_proxy_a_stolen_cookie_is_no_look_that_was_answered_before(
+    databases: Databases, tmp_path: Path
+) -> None:
+    app = quick(create_app(replace(settings_for(databases.sqlite(tmp_path), tmp_path), proxies=1)))
+    seed.seed(app, "few")
+    person = Visitor(app)
+    person.client.environ_base["HTTP_X_FORWARDED_FOR"] = "203.0.113.5"
+    assert person.login("viewer").status_code == 303
+    person.client.delete_cookie("wrote")
+    person.fragment("/pulse", "pulse")
+    assert [one.status_code for one in looks(person, 2)] == [200, 200]
+    (thief,) = copies(person, app, 1)
+    thief.client.environ_base["HTTP_X_FORWARDED_FOR"] = "198.51.100.9"
+    assert looks(thief, 1)[0].status_code == 401
