@@ -2,9 +2,7 @@
 
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Any
 
-from flask import current_app
 from sqlalchemy import case, func, select
 
 from portal.domain import quota
@@ -12,13 +10,13 @@ from portal.domain.statuses import ErrorKind, ExecutionStatus, OltState, Severit
 from portal.extensions import db
 from portal.models import Execution, Olt, PollerStats, QuotaTracker, QuotaViolation
 from portal.queries import executions, olts, quotas
+from portal.queries.remembered import remembered
 
 TROUBLED = 8  # OLTs that are named; of the others there is the list
 FAILURES = 8
 LATEST = 10
 RECENT = timedelta(days=1)
 HOUR = timedelta(hours=1)
-KEPT = timedelta(minutes=1)  # how long the sums of the last day are shown before they are made anew
 
 
 @dataclass(frozen=True)
@@ -181,11 +179,7 @@ def _pool(now: datetime) -> list[PoolPoint]:
 
 def _hours(now: datetime) -> list[HourRuns]:
     """The last 24 hours and this one, oldest first. Sums over all promises of a day: made anew once a minute."""
-    kept: dict[str, Any] = current_app.extensions.setdefault("facho-hours", {})
-    if kept.get("at") is None or not timedelta() <= now - kept["at"] < KEPT:
-        kept.update(rows=_read_hours(now), at=now)
-    rows: list[HourRuns] = kept["rows"]
-    return rows
+    return remembered("hours of the start page", now, lambda: _read_hours(now))
 
 
 def _read_hours(now: datetime) -> list[HourRuns]:

@@ -15,6 +15,7 @@ from portal.domain.statuses import NodeKind
 from portal.extensions import db
 from portal.masters import Master
 from portal.models import Olt, Workflow
+from portal.queries.remembered import changes, remembered
 
 DETAILED = 50  # OLTs of a list that are looked at slot by slot
 
@@ -159,6 +160,11 @@ def of_olts(now: datetime, template_id: int | None = None, detailed: int | None 
         for olt, name in names.items()
     ]
     return sorted(found, key=lambda one: (one.fit.keeps, -one.fit.share, one.name.lower()))
+
+
+def listed(now: datetime, template_id: int | None = None) -> list[OltFit]:
+    """`of_olts` for a page: made anew once a minute, and when anybody has changed something. One SQL statement else."""
+    return remembered(("capacity", template_id), now, lambda: of_olts(now, template_id), changes)
 
 
 def _is_doubtful(nodes: list[PlanNode], share: float) -> bool:

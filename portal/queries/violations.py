@@ -12,6 +12,7 @@ from portal.domain.statuses import LossCause, QuotaStatus, Severity
 from portal.extensions import db
 from portal.models import Olt, QuotaTracker, QuotaViolation
 from portal.queries import keyset
+from portal.queries.remembered import changes, remembered
 
 WORST = "worst"  # the other order: the gravest first, among these the newest
 SORTS = (WORST,)
@@ -177,8 +178,15 @@ def _gravest(wanted: Filter, cursor: str, size: int) -> Select[Any]:
 # -- a period in numbers
 
 
-def totals(wanted: Filter) -> Totals:
-    """One SQL statement; its groups are as many as OLTs have tasks, however many violations there are."""
+def totals(wanted: Filter, now: datetime) -> Totals:
+    """Made anew once a minute, and when one was acknowledged or an hour was judged. One SQL statement, two then.
+
+    Its groups are as many as OLTs have tasks, however many violations there are.
+    """
+    return remembered(("violations", wanted), now, lambda: _totals(wanted), changes)
+
+
+def _totals(wanted: Filter) -> Totals:
     groups = (QuotaViolation.olt_id, Olt.name, QuotaViolation.task_type, QuotaViolation.severity)
     counts = (func.count(), func.count(QuotaViolation.acknowledged_at))
     query = select(*groups, *counts).join(Olt, Olt.id == QuotaViolation.olt_id)

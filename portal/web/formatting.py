@@ -2,9 +2,11 @@
 
 from collections.abc import Callable
 from datetime import UTC, date, datetime, timedelta
+from functools import cache
 from typing import Any
 from zoneinfo import ZoneInfo
 
+from babel import Locale
 from flask import current_app, g
 from flask_babel import get_locale, gettext
 from markupsafe import Markup, escape
@@ -163,13 +165,20 @@ def hour(moment: datetime) -> str:
 
 def hour_span(start: datetime) -> str:
     """The hour from `start` on: 10:00–11:00, with the day when it is not today's."""
-    text = f"{hour(start)}–{hour(start + timedelta(hours=1))}"
-    return text if clock(start, seconds=False) == hour(start) else f"{day(start)}, {text}"
+    here = zone()
+    local, end = start.astimezone(here), (start + timedelta(hours=1)).astimezone(here)
+    text = f"{local:%H:%M}–{end:%H:%M}"
+    return text if local.date() == now().astimezone(here).date() else f"{day(start)}, {text}"
 
 
 def _month(number_: int) -> str:
-    names: Any = get_locale().months["format"]["abbreviated"] if get_locale() else {}
-    return str(names.get(number_, number_)).rstrip(".")
+    return _months(language())[number_]
+
+
+@cache
+def _months(language_: str) -> dict[int, str]:
+    names = Locale.parse(language_).months["format"]["abbreviated"]
+    return {number_: str(name).rstrip(".") for number_, name in names.items()}
 
 
 def absolute(moment: datetime) -> str:

@@ -108,7 +108,7 @@ def index() -> Response:
     """OLTs by how busy they will be: ?template= (left out: all). Live, each minute."""
     template_id = args.number("template")
     names = {row.id: row.name for row in templates.rows()}
-    rows = feasibility.of_olts(now(), template_id)
+    rows = feasibility.listed(now(), template_id)
     return live.render(
         "planning/index.html",
         title=_title(rows), rows=rows[:LONGEST_LIST], total=len(rows), template=template_id,

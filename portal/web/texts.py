@@ -31,7 +31,7 @@ class Texts:
         self._said: dict[tuple[str, str], Markup] = {}
         self._bare: dict[tuple[str, str], Markup] = {}
 
-    def gettext(self, text: str, **variables: Any) -> Markup:
+    def gettext(self, text: str, /, **variables: Any) -> Markup:
         """The text with its variables, which are escaped; a % of its own is written %%."""
         key = (language(), text)
         if not variables:
@@ -41,7 +41,7 @@ class Texts:
             return found
         return self._translated(key) % variables
 
-    def ngettext(self, one: str, many: str, num: int, **variables: Any) -> Markup:
+    def ngettext(self, one: str, many: str, num: int, /, **variables: Any) -> Markup:
         """The text for so many, known to it as `num`."""
         found = Markup(self._domain.get_translations().ungettext(one, many, num))  # noqa: S704  (our own texts)
         return found % {"num": num, **variables}

@@ -178,7 +178,7 @@ def report() -> Response:
     wanted = violations.Filter(
         olt_id=olt_id, since=_midnight(first), until=_midnight(last, days=1), sort=violations.WORST
     )
-    totals, rows = violations.totals(wanted), list(violations.newest(wanted, LISTED))
+    totals, rows = violations.totals(wanted, now()), list(violations.newest(wanted, LISTED))
     return live.render(
         "violations/report.html",
         title=_report_title(totals.count, (last - first).days + 1),
