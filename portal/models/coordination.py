@@ -79,6 +79,7 @@ class QuotaViolation(Base):
     __tablename__ = "quota_violations"
     __table_args__ = (
         Index("ix_quota_violations_olt_id_created_at", "olt_id", "created_at"),
+        Index("ix_quota_violations_olt_id_severity", "olt_id", "severity"),
         Index("ix_quota_violations_severity", "severity"),
         Index("ix_quota_violations_notified", "notified"),
         Index("ix_quota_violations_period_start", "period_start"),

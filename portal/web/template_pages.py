@@ -1,5 +1,7 @@
 """The page of one template: its nodes, who has it and how far in step; making, renaming and deleting one."""
 
+from functools import partial
+
 from flask import Blueprint, Response, abort, flash, redirect, render_template, url_for
 from flask_babel import gettext as _
 from flask_babel import lazy_gettext as _l
@@ -13,10 +15,11 @@ from wtforms.widgets import HiddenInput
 from portal.domain.statuses import Role
 from portal.models import WorkflowTemplate
 from portal.queries import olts, templates
+from portal.queries.remembered import changes, remembered
 from portal.services.errors import Conflict, Invalid
 from portal.services.network import standing
 from portal.services.network import templates as service
-from portal.services.network.standing import OltStand, Stand
+from portal.services.network.standing import OltStand, Stand, TemplateStand
 from portal.web import args, live
 from portal.web.access import requires
 from portal.web.formatting import now, number
@@ -50,12 +53,18 @@ def template_or_404(template_id: int) -> WorkflowTemplate:
     return found
 
 
+def stand_of(template_id: int) -> TemplateStand:
+    """How its OLTs stand: compared anew when anybody has changed anything, for hundreds of OLTs it takes 0.1 s."""
+    ask = partial(standing.of_template, template_id)
+    return remembered(("standing of a template", template_id), now(), ask, changes)
+
+
 @bp.get("/<int:template_id>")
 @requires(Role.VIEWER)
 def detail(template_id: int) -> Response:
     """Nodes as chains; OLTs by how they stand: ?stand= and ?q= narrow them. Live."""
     template, q = template_or_404(template_id), args.text("q")
-    stand, wanted = standing.of_template(template_id), args.word("stand", [one.value for one in Stand])
+    stand, wanted = stand_of(template_id), args.word("stand", [one.value for one in Stand])
     rows = [olt for olt in stand.olts if _matches(olt, q, wanted)]
     tried = templates.tried(template_id).get(template_id)
     return live.render(
@@ -112,7 +121,7 @@ def edit(template_id: int) -> Page:
 def delete(template_id: int) -> Page:
     """Ask, saying what becomes of the OLTs' nodes, then delete a template."""
     template, form = template_or_404(template_id), ActionForm()
-    name, stand, error = template.name, standing.of_template(template_id), ""
+    name, stand, error = template.name, stand_of(template_id), ""
     if form.validate_on_submit():
         try:
             count = service.delete(template_id, current_user.username, now())
