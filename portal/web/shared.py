@@ -8,7 +8,7 @@ from functools import cached_property
 
 LIFE = 1.0  # seconds that a fragment may be shown to others, counted from before its first query
 STALE = 2.0  # as long as this, while another fragment is made or one has just been: a busy portal makes one at a time
-REST = 1.0  # after each that was made, as many times its span, before one that can still be shown is made again
+REST = 2.0  # after each that was made, so many times its span, before one that can still be shown is made again
 PATIENCE = 5.0  # seconds that a request waits for another's rendering
 SMALLEST_PACKED = 500  # octets; below that gzip saves nothing
 MOST = 512  # fragments kept; what is older than LIFE goes first

@@ -8,6 +8,7 @@ from werkzeug.wrappers import Response as BaseResponse
 
 from portal.domain.statuses import Role
 from portal.queries import olt_choices, templates
+from portal.queries.remembered import changes, remembered
 from portal.services.errors import NotFound, ServiceError
 from portal.services.network import applying, rollouts, standing
 from portal.services.network import templates as service
@@ -30,7 +31,7 @@ SHOWN = 200  # OLTs of a preview in the table; the sums are of all
 @requires(Role.VIEWER)
 def index() -> Response:
     """All templates. Live."""
-    stands = standing.of_templates()
+    stands = remembered("standing of all templates", now(), standing.of_templates, changes)
     return live.render(
         "templates/index.html", rows=templates.rows(), tried=templates.tried(),
         waits={ident: waits(stand) for ident, stand in stands.items()},

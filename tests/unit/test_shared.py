@@ -36,9 +36,9 @@ def test_a_fragment_is_there_for_a_second_from_before_its_first_query() -> None:
     clock = Hand()
     shelf = Shelf(clock=clock)
     flight = started(shelf)
-    clock.now += 0.4  # rendering took so long
+    clock.now += 0.1  # rendering took so long
     flight.land(Fragment("first", "digest", flight.began))
-    clock.now += LIFE - 0.41
+    clock.now += LIFE - 0.11
     assert shown(shelf) == "first"
     clock.now += 0.02
     assert shown(shelf) == "to be made"
@@ -57,7 +57,7 @@ def test_while_another_is_made_one_of_less_than_two_seconds_is_shown_and_older_o
     assert (shown(shelf), shelf.peek("page")) == ("to be made", None)
 
 
-def test_after_a_rendering_there_is_a_pause_as_long_as_it_took() -> None:
+def test_after_a_rendering_there_is_a_pause_twice_as_long_as_it_took() -> None:
     clock = Hand()
     shelf = Shelf(clock=clock)
     landed(shelf, "first")
@@ -65,7 +65,7 @@ def test_after_a_rendering_there_is_a_pause_as_long_as_it_took() -> None:
     slow = started(shelf, "another page")
     clock.now += 0.2
     slow.land(Fragment("slow", "digest", slow.began))
-    clock.now += 0.19
+    clock.now += 0.39
     assert shown(shelf) == "first"
     clock.now += 0.02
     assert shown(shelf) == "to be made"
