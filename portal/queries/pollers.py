@@ -10,6 +10,7 @@ from portal.domain.pool import SATURATED_ABOVE
 from portal.domain.statuses import PollerStatus
 from portal.extensions import db
 from portal.models import Execution, Olt, Poller, PollerStats, Pool, SchedulerState
+from portal.models.types import off_its_index
 from portal.queries.pulse import UNSEEN_AFTER, share
 
 ROOMY_BELOW = 60.0  # percent busy at which a pool still has room for a bad minute
@@ -163,9 +164,8 @@ def history(since: datetime, points: int = HISTORY_POINTS) -> list[StatsPoint]:
     the same while time goes on.
     """
     wanted = PollerStats.timestamp > since
-    first, last = db.session.execute(
-        select(func.min(PollerStats.id), func.max(PollerStats.id)).where(wanted)
-    ).one()  # fmt: skip
+    ident = off_its_index(PollerStats.id)
+    first, last = db.session.execute(select(func.min(ident), func.max(ident)).where(wanted)).one()
     if first is None:
         return []
     group = PollerStats.id // max(1, -(-(last - first + 1) // (points - 1)))

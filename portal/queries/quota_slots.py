@@ -11,6 +11,7 @@ from portal.domain import quota
 from portal.domain.statuses import ACTIVE, EventType, ExecutionStatus, LossCause, SkipReason, Trigger
 from portal.extensions import db
 from portal.models import CoordinatorLog, Execution, QuotaTracker, QuotaViolation, Workflow, WorkflowNode
+from portal.models.types import off_its_index
 from portal.queries import quota_losses, quotas, skipped
 from portal.queries.quotas import Row
 
@@ -142,7 +143,8 @@ def slots_of(row: Row, nodes: Mapping[int, Any]) -> tuple[Slot, ...]:
 def _executions(row: Row) -> list[Slot]:
     """No index leads to the slots of an OLT: that of the slots tells between which ids the hour lies."""
     hour = (Execution.scheduled_for > row.hour, Execution.scheduled_for <= row.end)
-    first, last = db.session.execute(select(func.min(Execution.id), func.max(Execution.id)).where(*hour)).one()
+    ident = off_its_index(Execution.id)
+    first, last = db.session.execute(select(func.min(ident), func.max(ident)).where(*hour)).one()
     if first is None:
         return []
     query = select(

@@ -23,6 +23,7 @@ from sqlalchemy import ColumnElement, Row, func, or_, select, text
 from portal.domain.log_lines import line
 from portal.extensions import db
 from portal.models import CoordinatorLog, Olt
+from portal.models.types import off_its_index
 
 log = logging.getLogger(__name__)
 
@@ -181,7 +182,8 @@ def _renumbered(position: Position) -> Position:
     if position.id == 0 or (same and highest >= position.id):
         return position if position.newest else replace(position, id=max(0, highest - FIRST))
     newest = datetime.fromtimestamp(position.newest, UTC)
-    first = db.session.scalar(select(func.min(CoordinatorLog.id)).where(CoordinatorLog.timestamp > newest))
+    ident = off_its_index(CoordinatorLog.id)
+    first = db.session.scalar(select(func.min(ident)).where(CoordinatorLog.timestamp > newest))
     begin = first - 1 if first else highest
     log.warning("event=decision_log_renumbered from=%d to=%d", position.id, begin)
     return replace(position, id=begin, at=_stamp(begin) or 0.0, gaps=())
