@@ -37,7 +37,7 @@ class Viewer(NamedTuple):
 class Board:
     """What one app keeps of its fragments and of those who look at them.
 
-    `generation`: raised whenever somebody may have other rights than before; what was known of people is void then.
+    `generation`: raised whenever somebody has other rights than before; what was known of people is void then.
     """
 
     def __init__(self) -> None:
@@ -47,25 +47,26 @@ class Board:
         self.generation = 0
         self._people: list[tuple[object, ...]] = []
         self._known_until = 0.0
+        self._doubts = 0
 
     def people_are_known(self) -> bool:
         """Has the database been asked for them within the second?"""
         return self.shelf.clock() < self._known_until
 
     def ask_for_people(self) -> None:
-        """Ask the database whether anything changed about anybody's rights."""
-        until = self.shelf.clock() + LIFE
+        """Ask the database whether anything changed about anybody's rights: then nobody is taken for what they were."""
+        until, doubts = self.shelf.clock() + LIFE, self._doubts
         found = standing()
         if found != self._people:
             self._people = found
-            self.forget_people()
-        self._known_until = until
+            self.generation += 1
+            self.viewers.clear()
+        self._known_until = until if doubts == self._doubts else 0.0
 
-    def forget_people(self) -> None:
-        """Something changed, or may have: nobody is taken for what they were."""
-        self.generation += 1
+    def doubt_people(self) -> None:
+        """Something was written: the next who looks asks the database, also when somebody is asking it just now."""
+        self._doubts += 1
         self._known_until = 0.0
-        self.viewers.clear()
 
 
 def wants_fragment() -> bool:
@@ -166,9 +167,9 @@ def respond(fragment: Fragment) -> Response:
 
 
 def _note_write(response: Response) -> Response:
-    """After whatever changes something: nothing older is for this browser, and nobody is taken for what they were."""
+    """After whatever changes something: nothing older is for this browser, and people's rights are asked for anew."""
     if request.method not in ("GET", "HEAD", "OPTIONS"):
-        _board().forget_people()
+        _board().doubt_people()
         if "_user_id" in session:
             response.set_cookie(WROTE_COOKIE, f"{wall_clock():.3f}", max_age=WROTE_SECONDS, httponly=True,
                                 samesite="Lax", secure=current_app.config["COOKIE_SECURE"])  # fmt: skip

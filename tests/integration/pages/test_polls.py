@@ -12,7 +12,9 @@ from werkzeug.test import TestResponse
 from app import create_app
 from portal.extensions import db
 from portal.models import User
-from portal.web import polls
+from portal.queries import people
+from portal.web import audience, polls
+from portal.web.audience import Board
 from tests.conftest import Databases, settings_for
 from tests.support import seed
 from tests.support.pages import Visitor, soup
@@ -189,3 +191,33 @@ def test_behind_a_proxy_a_stolen_cookie_is_no_look_that_was_answered_before(
     (thief,) = copies(person, app, 1)
     thief.client.environ_base["HTTP_X_FORWARDED_FOR"] = "198.51.100.9"
     assert looks(thief, 1)[0].status_code == 401
+
+
+def test_a_write_that_changes_nobodys_rights_costs_one_question_and_no_tab_its_place(
+    shared: Flask, clock: Clock, served: list[str]
+) -> None:
+    person, operator = watching(shared, clock), reader(shared, clock, "operator")
+    looks(person, 2)
+    operator.post("/olts/1/enabled", enabled="0")
+    served.clear()
+    looks(person, 3)
+    assert served == ["/queue/"]
+
+
+def test_a_write_while_the_database_is_being_asked_is_not_missed(
+    shared: Flask, clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    person = watching(shared, clock)
+    board: Board = shared.extensions["live"]
+    asked: list[int] = []
+
+    def slow() -> Any:
+        asked.append(1)
+        if len(asked) == 1:
+            board.doubt_people()  # somebody else's write is committed after these rows were read
+        return people.standing()
+
+    monkeypatch.setattr(audience, "standing", slow)
+    clock.now += 2
+    looks(person, 2)
+    assert len(asked) == 2
