@@ -3,6 +3,7 @@
 Flask answers the first look of a tab, with all its checks, and says which fragment of the shelf it was. The same look
 again - same address, target, cookie, browser - is given what the shelf holds under that key, with the same headers. No
 longer than people's rights are known not to have changed, and never to a browser that has just changed something.
+Flask sees each tab again from time to time all the same: it knows when a session is too old.
 """
 
 from collections.abc import Hashable, Iterable
@@ -17,6 +18,7 @@ SHELVED = "facho.shelved"  # in the environment of a request: the key of the fra
 WROTE_COOKIE = "wrote"  # when this browser last changed something, seconds since 1970
 DIGEST_HEADER = "X-Digest"
 MOST_LOOKS = 4000
+LOOK_LIFE = 600.0  # seconds until Flask is asked about a look again
 
 _SAME = ("wsgi.url_scheme", "HTTP_HOST", "SCRIPT_NAME", "PATH_INFO", "QUERY_STRING", "HTTP_HX_TARGET", "HTTP_COOKIE",
          "REMOTE_ADDR", "HTTP_USER_AGENT", "HTTP_ACCEPT_LANGUAGE")  # fmt: skip
@@ -34,11 +36,12 @@ class Rights(Protocol):
 
 
 class Known(NamedTuple):
-    """A look that Flask has answered: from which place of the shelf, and with which headers beside its body's."""
+    """A look that Flask answered `at` the shelf's clock: from which place of it, and with which headers of its own."""
 
     key: Hashable
     generation: int
     headers: tuple[tuple[str, str], ...]
+    at: float
 
 
 def look_of(environ: "WSGIEnvironment") -> Hashable | None:
@@ -66,7 +69,7 @@ class Polls:
         if look is None:
             return self._inner(environ, start_response)
         known = self._looks.get(look)
-        if known and known.generation == self._rights.generation and self._rights.people_are_known():
+        if known and self._holds(known):
             fragment = self._rights.shelf.peek(known.key)
             if fragment:
                 return _answer(fragment, known.headers, environ, start_response)
@@ -79,6 +82,11 @@ class Polls:
 
         return self._inner(environ, begun)
 
+    def _holds(self, known: Known) -> bool:
+        rights = self._rights
+        young = rights.shelf.clock() - known.at < LOOK_LIFE
+        return young and known.generation == rights.generation and rights.people_are_known()
+
     def _note(self, look: Hashable, key: Hashable, generation: int, headers: list[tuple[str, str]]) -> None:
         fragment = self._rights.shelf.peek(key)
         if fragment is None:
@@ -89,7 +97,7 @@ class Polls:
             return  # something that belongs to this one answer, as a cookie does
         if len(self._looks) >= MOST_LOOKS:
             self._looks.clear()
-        self._looks[look] = Known(key, generation, lasting)
+        self._looks[look] = Known(key, generation, lasting, self._rights.shelf.clock())
 
 
 def _answer(

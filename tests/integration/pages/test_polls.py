@@ -74,6 +74,20 @@ def test_an_unchanged_one_is_told_so_without_flask(shared: Flask, clock: Clock, 
     )
 
 
+def test_flask_sees_a_tab_again_after_ten_minutes_for_a_session_may_be_too_old(
+    shared: Flask, clock: Clock, served: list[str]
+) -> None:
+    person, other = watching(shared, clock), watching(shared, clock, "operator")
+    looks(person, 1)
+    for passed, asked in ((polls.LOOK_LIFE - 1, []), (1.0, ["/queue/"])):
+        clock.now += passed
+        looks(other, 1)
+        person.fragment("/pulse", "pulse")
+        served.clear()
+        looks(person, 1)
+        assert served == asked
+
+
 def test_a_packed_answer_is_the_same_to_whoever_takes_it(shared: Flask, clock: Clock, served: list[str]) -> None:
     person = watching(shared, clock)
     served.clear()
