@@ -68,7 +68,7 @@ i18n-extract: ## Collect the messages of code and templates
 
 .PHONY: i18n-update
 i18n-update: i18n-extract ## Merge new messages into the Spanish translation
-	.venv/bin/pybabel update --no-fuzzy-matching --omit-header -i $(MESSAGES) -d portal/translations -l es
+	.venv/bin/pybabel update --no-fuzzy-matching --ignore-obsolete --omit-header -i $(MESSAGES) -d portal/translations -l es
 
 .PHONY: lock
 lock: ## Renew both lock files from requirements.in and requirements-dev.in (UPGRADE="--upgrade")

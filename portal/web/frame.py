@@ -211,9 +211,7 @@ def init_frame(app: Flask) -> None:
     init_texts(app)
     app.after_request(harden)
     app.url_map.converters["int"] = Number
-    app.jinja_env.filters.update(
-        formatting.FILTERS | words.FILTERS | {"meaning": metrics.meaning, "reason_words": metrics.reason}
-    )
+    app.jinja_env.filters.update(formatting.FILTERS | words.FILTERS | metrics.FILTERS)
     app.jinja_env.globals.update(
         ui=Macros(app.jinja_env),
         now=formatting.now,

@@ -10,6 +10,7 @@ from flask_babel import lazy_gettext as _l
 
 from portal.domain.readings import EMPTY, NO_SUCH_INSTANCE, NOT_LISTED, OUT_OF_RANGE, UNSUPPORTED
 from portal.queries.onu_power import Sample
+from portal.web.state_words import state_word
 
 
 class Metric(NamedTuple):
@@ -146,7 +147,12 @@ METRICS: dict[str, Metric] = {
     "system_version": Metric(_l("Software of the OLT")),
 }
 
-STATE_WORDS: dict[str, LazyString] = {"online": _l("online"), "offline": _l("offline")}
+CODED = frozenset({  # numbers that a state map gives a label
+    "card_state", "if_admin_status", "if_oper_status", "if_type", "last_down_cause", "onu_admin_state",
+    "onu_config_state", "onu_firmware_active", "onu_match_state", "onu_o_state", "onu_omcc_state", "onu_row_status",
+    "onu_state", "onu_state_if", "pon_port_admin_state", "pon_port_laser", "pon_port_last_down_cause",
+    "pon_port_sfp_state", "pon_port_state",
+})  # fmt: skip
 
 NO_NUMBER = "no number in "  # and then what the device sent
 _REASONS: dict[str, LazyString] = {
@@ -185,9 +191,9 @@ def meaning(key: str) -> str:
     return f"{known.label} (EPON)" if name.startswith(EPON) else str(known.label)
 
 
-def state_word(text: str) -> LazyString | str:
-    """A state's label: in words where it is one of the usual, else as the catalogue or the device has it."""
-    return STATE_WORDS.get(text, text)
+def value_word(text: str, name: str) -> LazyString | str:
+    """A text of this metric for people: the label of a state in words, anything else as the device sent it."""
+    return state_word(text) if name.removeprefix(EPON) in CODED else text
 
 
 class Chart(NamedTuple):
@@ -242,3 +248,6 @@ def _stretches(
     if held is not None:
         x = round(max((end - since).total_seconds(), 0) / span * WIDTH, 1)
         yield [*points, f"{x},{y_of(held)}"]
+
+
+FILTERS = {"meaning": meaning, "reason_words": reason, "value_words": value_word}

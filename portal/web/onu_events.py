@@ -9,8 +9,8 @@ from flask_babel import gettext as _
 from portal.domain import serials
 from portal.domain.statuses import OnuEventKind, Presence
 from portal.models import OnuEvent
-from portal.web import metrics
 from portal.web.formatting import coarse
+from portal.web.state_words import state_word
 
 DARK, LIT = "dark", "lit"
 _FACES = {DARK: ("antenna-bars-off", "red"), LIT: ("antenna-bars-5", "quiet")}
@@ -41,7 +41,7 @@ def short(kind: OnuEventKind, after: str) -> str:
         return _("The OLT lists it again") if after == Presence.ENABLED.value else _("No longer listed")
     if kind is OnuEventKind.STATE:
         known = {"online": _("Came back"), "offline": _("Went dark")}
-        return known.get(after) or _("State: %(state)s", state=metrics.state_word(after) or "–")
+        return known.get(after) or _("State: %(state)s", state=state_word(after) or "–")
     return ""
 
 

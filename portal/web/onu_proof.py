@@ -5,6 +5,7 @@ from flask_babel import gettext as _
 from portal.domain.readings import Reading, ValueSpec, ValueType
 from portal.web import metrics
 from portal.web.formatting import THIN, exact
+from portal.web.state_words import state_word
 
 
 def way(spec: ValueSpec, reading: Reading | None) -> str:
@@ -16,7 +17,7 @@ def way(spec: ValueSpec, reading: Reading | None) -> str:
     if spec.type is ValueType.NUMBER:
         return _arithmetic(spec, reading)
     if spec.type is ValueType.STATE:
-        return _("%(raw)s means %(state)s", raw=reading.raw, state=metrics.state_word(str(reading.value)))
+        return _("%(raw)s means %(state)s", raw=reading.raw, state=state_word(str(reading.value)))
     return {
         ValueType.SERIAL: _("the octets of a serial number, in hexadecimal"),
         ValueType.MAC: _("the octets of a MAC address"),

@@ -4,12 +4,42 @@ from datetime import UTC, datetime, timedelta
 
 from portal.queries.onu_power import Sample
 from portal.services.cataloguing.catalogue import load_shipped
-from portal.web.metrics import EPON, METRICS, chart, meaning
+from portal.web.metrics import CODED, EPON, METRICS, chart, meaning
+from portal.web.state_words import STATE_WORDS
+
+TERMS = {
+    "Ethernet",
+    "GPON",
+    "LCDG",
+    "LOAMi",
+    "LOAi",
+    "LOBi",
+    "LOFi",
+    "LOKi",
+    "LOS",
+    "LOSi",
+    "LOSi/LOBi",
+    "PON LOS",
+    "SFi",
+    "SUFi",
+    "TIWi",
+    "loopback",
+}  # fmt: skip  (the same in every language)
 
 
 def test_every_reading_of_the_catalogue_has_a_name() -> None:
     names = {oid.name.removeprefix(EPON) for brand in load_shipped() for oid in brand.oids}
     assert names - set(METRICS) == set()
+
+
+def test_every_state_of_the_catalogue_has_words_or_is_a_term() -> None:
+    labels = {state.label for brand in load_shipped() for one in brand.state_maps for state in one.states.values()}
+    assert labels == set(STATE_WORDS) | TERMS
+
+
+def test_the_readings_whose_texts_are_states_are_those_with_a_state_map() -> None:
+    coded = {oid.name.removeprefix(EPON) for brand in load_shipped() for oid in brand.oids if oid.states}
+    assert coded == CODED
 
 
 def test_a_key_that_nobody_knows_has_no_meaning() -> None:
