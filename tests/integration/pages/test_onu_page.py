@@ -77,6 +77,19 @@ def test_the_page_of_an_onu_answers_on_one_screen(one: Flask) -> None:
         assert words in text
 
 
+def test_states_are_told_in_the_readers_language_and_texts_of_the_device_are_not(one: Flask) -> None:
+    now = datetime.now(UTC)
+    with written(one) as session:
+        session.add(OnuData(onu_id=1, metric="last_down_cause", text="fibre cut", raw="0", collected_at=now))
+        session.add(OnuData(onu_id=1, metric="onu_description", text="power off", raw="power off", collected_at=now))
+    person = english(one, "viewer")
+    person.post("/language", language="es")
+    text = text_of(person.get("/onus/1"))
+    assert "corte de fibra" in text
+    assert "fibre cut" not in text
+    assert "power off" in text
+
+
 def test_a_reading_without_value_shows_what_was_sent_and_why_it_is_none(one: Flask) -> None:
     row = soup(english(one).get("/onus/4")).select(".fx-table tbody tr")[0].get_text(" ")
     assert "The device says it has no value" in row

@@ -109,6 +109,18 @@ def test_the_fragment_stops_asking_once_there_is_an_answer(built: Flask) -> None
     assert "nothing stored" in root.get_text()
 
 
+def test_a_state_is_told_in_the_readers_language_and_a_text_of_the_device_is_not(built: Flask) -> None:
+    person = english(built)
+    person.post("/language", language="es")
+    press(person, "/trials/nodes/2")
+    gone = ROW | {"raw": "13", "value": "dying gasp"}
+    columns = [{**answer(gone)["columns"][0], "metric": name} for name in ("last_down_cause", "onu_description")]
+    end(built, status=TrialStatus.SUCCESS, result=answer(gone, columns=columns))
+    causes, descriptions = fragment(person.fragment("/trials/1", "trial")).select(".nw-trial-column")
+    assert "sin energía (dying gasp)" in causes.get_text()
+    assert [cell.get_text() for cell in descriptions.select("td.num.c-b")] == ["dying gasp"]
+
+
 @pytest.mark.parametrize(
     ("values", "said"),
     [
