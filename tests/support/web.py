@@ -55,8 +55,9 @@ def written(app: Flask) -> Iterator[Session]:
 
 
 def statements(app: Flask, person: Visitor, path: str) -> int:
-    """How many SQL statements a page costs."""
+    """How many SQL statements a page costs when nothing that it shows is remembered (queries.remembered)."""
     seen: list[str] = []
+    app.extensions.pop("facho-remembered", None)
 
     def listener(_connection: Any, _cursor: Any, statement: str, *_rest: Any) -> None:
         seen.append(statement)
