@@ -250,4 +250,4 @@ def _stretches(
         yield [*points, f"{x},{y_of(held)}"]
 
 
-FILTERS = {"meaning": meaning, "reason_words": reason, "value_words": value_word}
+FILTERS = {"meaning": meaning, "reason_words": reason, "state_words": state_word, "value_words": value_word}

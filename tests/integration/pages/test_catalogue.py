@@ -143,6 +143,15 @@ def test_a_state_is_shown_with_its_light(built: Flask) -> None:
     assert "Online" in text
 
 
+def test_states_are_told_in_the_readers_language_and_edited_as_they_are_stored(built: Flask) -> None:
+    person = english(built, "admin")
+    person.post("/language", language="es")
+    assert "en línea En línea" in preview(person, f"/catalogue/oids/{ident(built, Oid, 'onu_state')}?raw=1")
+    path = f"/catalogue/states/{ident(built, StateMap, 'run_state')}"
+    assert "1 en línea online En línea" in text_of(person.get(path))
+    assert "online" in [tag["value"] for tag in soup(person.get(f"{path}/edit")).select("[name=label]")]
+
+
 def test_the_decode_proof_checks_every_interface_against_its_name(built: Flask) -> None:
     person = english(built, "viewer")
     text = preview(person, f"{rx(built)}?olt=1")
