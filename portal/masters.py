@@ -97,10 +97,10 @@ def _query(olt_ids: Collection[int] | None, also: Collection[int]) -> Select[Any
     of_chained = select(func.sum(chained.time_limit)).where(chained.master_id == WorkflowNode.id).scalar_subquery()
     query = (
         select(
-            Workflow.olt_id, WorkflowNode.id, WorkflowNode.key, WorkflowNode.kind, WorkflowNode.oid,
-            WorkflowNode.priority, WorkflowNode.next_run_at, WorkflowNode.interval_seconds, WorkflowNode.cron,
-            (WorkflowNode.time_limit + func.coalesce(of_chained, 0)).label("limit"), WorkflowNode.master_id,
-            _clocked().label("clocked"), NodePace.reads, NodePace.p50_ms, NodePace.p95_ms,
+            Workflow.olt_id, WorkflowNode.id, WorkflowNode.key, WorkflowNode.name, WorkflowNode.kind,
+            WorkflowNode.oid, WorkflowNode.priority, WorkflowNode.next_run_at, WorkflowNode.interval_seconds,
+            WorkflowNode.cron, (WorkflowNode.time_limit + func.coalesce(of_chained, 0)).label("limit"),
+            WorkflowNode.master_id, _clocked().label("clocked"), NodePace.reads, NodePace.p50_ms, NodePace.p95_ms,
             func.json_array_length(NodePace.durations).label("runs"),
             NodePace.predicted, NodePace.covered, NodePace.error_ms,
         )
@@ -128,7 +128,7 @@ def _master(row: Row[Any], fired: Any) -> Master:
     learned = row.runs and row.reads in ("", pace.reads(row.kind, row.oid))
     known = Pace(row.p50_ms, row.p95_ms, row.runs, row.predicted, row.covered, row.error_ms) if learned else Pace(0, 0)
     node = PlanNode(row.id, row.key, quota.task_type(row.kind, row.key), row.priority, row.next_run_at,
-                    row.interval_seconds, known, fired(row.cron) if row.cron else ())  # fmt: skip
+                    row.interval_seconds, known, fired(row.cron) if row.cron else (), row.name)  # fmt: skip
     return Master(row.olt_id, row.kind, row.cron, node, row.interval_seconds, 1000 * row.limit + _LAST_REQUEST_MS,
                   bool(row.clocked), row.master_id is not None)  # fmt: skip
 
@@ -145,7 +145,7 @@ def _paced(master: Master, known: Pace) -> Master:
     """The same with another pace. Written out: dataclasses.replace takes ten times as long, and there are thousands."""
     node = master.node
     other = PlanNode(node.node_id, node.key, node.task_type, node.priority, node.next_run_at, node.interval_seconds,
-                     known, node.times)  # fmt: skip
+                     known, node.times, node.name)  # fmt: skip
     return Master(master.olt_id, master.kind, master.cron, other, master.interval, master.limit_ms, master.clocked,
                   master.chained)  # fmt: skip
 

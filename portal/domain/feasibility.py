@@ -40,6 +40,7 @@ class NodeLoad:
 
     node_id: int
     key: str
+    name: str
     task_type: str
     runs_per_hour: float
     p50_ms: int
@@ -160,9 +161,9 @@ def _load(node: PlanNode, begin: datetime, slots: Sequence[PlannedSlot]) -> Node
     own = [slot for slot in slots if slot.node_id == node.node_id]
     waits = [slot.wait_ms for slot in own if slot.lost is None]
     return NodeLoad(
-        node.node_id, node.key, node.task_type, runs_per_hour(node, begin), node.pace.p50_ms, node.pace.p95_ms,
-        node.pace, _share(node, begin), round(sum(waits) / len(waits)) if waits else 0, max(waits, default=0),
-        sum(slot.lost is not None for slot in own),
+        node.node_id, node.key, node.name or node.key, node.task_type, runs_per_hour(node, begin), node.pace.p50_ms,
+        node.pace.p95_ms, node.pace, _share(node, begin), round(sum(waits) / len(waits)) if waits else 0,
+        max(waits, default=0), sum(slot.lost is not None for slot in own),
     )  # fmt: skip
 
 

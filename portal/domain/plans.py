@@ -26,6 +26,7 @@ class PlanNode:
     interval_seconds: int | None
     pace: Pace
     times: tuple[datetime, ...] = ()
+    name: str = ""  # as people call it
 
     def slots(self, start: datetime, end: datetime) -> list[datetime]:
         """Its slots up to `end`. Of those that passed before `start` only the latest: it still may run (§5.11)."""

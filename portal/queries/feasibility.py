@@ -31,6 +31,7 @@ class Edit:
     cron: str | None = None
     node_id: int | None = None
     enabled: bool = True
+    name: str = ""
 
 
 @dataclass(frozen=True)
@@ -113,7 +114,7 @@ def _edited(olt_id: int, ident: int, edit: Edit, before: Master | None, now: dat
     node = PlanNode(
         ident, edit.key, quota.task_type(edit.kind, edit.key), edit.priority, _clock(olt_id, edit, before, times, now),
         None if edit.cron else edit.interval, before.node.pace if before is not None and same_kind else Pace(0, 0),
-        times,
+        times, edit.name or (before.node.name if before is not None else ""),
     )  # fmt: skip
     interval = None if edit.cron else edit.interval
     return Master(olt_id, edit.kind, edit.cron, node, interval, before.limit_ms if before is not None else None)

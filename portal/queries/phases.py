@@ -26,6 +26,7 @@ class Move:
     olt_id: int
     olt_name: str
     key: str
+    node_name: str
     before: datetime
     seconds: int
 
@@ -75,7 +76,7 @@ def moves(known: dict[int, list[Master]], advice: Advice) -> list[Move]:
     moving = [olt for olt, found in known.items() if any(one.node.node_id in advice.shifts for one in found)]
     query = select(Olt.id, Olt.name).where(Olt.id.in_(moving))
     return [
-        Move(row.id, row.name, one.node.key, one.node.next_run_at, advice.shifts[one.node.node_id])
+        Move(row.id, row.name, one.node.key, one.node.name, one.node.next_run_at, advice.shifts[one.node.node_id])
         for row in sorted(db.session.execute(query), key=lambda row: row.name.lower())
         for one in known[row.id]
         if one.node.node_id in advice.shifts and one.node.next_run_at is not None
@@ -85,13 +86,13 @@ def moves(known: dict[int, list[Master]], advice: Advice) -> list[Move]:
 def _stored_moves(advice: Advice, first: list[int]) -> tuple[Move, ...]:
     """The first moves, with the clocks as they are now: a tick moves them by whole intervals. One SQL statement."""
     query = (
-        select(WorkflowNode.id, Olt.id, Olt.name, WorkflowNode.key, WorkflowNode.next_run_at)
+        select(WorkflowNode.id, Olt.id, Olt.name, WorkflowNode.key, WorkflowNode.name, WorkflowNode.next_run_at)
         .join(Workflow, Workflow.id == WorkflowNode.workflow_id)
         .join(Olt, Olt.id == Workflow.olt_id)
         .where(WorkflowNode.id.in_(first), WorkflowNode.next_run_at.is_not(None))
     )
     found = {row[0]: row for row in db.session.execute(query)}
     return tuple(
-        Move(olt_id, name, key, before, advice.shifts[node_id])
-        for node_id, olt_id, name, key, before in (found[ident] for ident in first if ident in found)
+        Move(olt_id, olt, key, name, before, advice.shifts[node_id])
+        for node_id, olt_id, olt, key, name, before in (found[ident] for ident in first if ident in found)
     )

@@ -36,7 +36,7 @@ def sentences(fit: Feasibility) -> list[tuple[str, str]]:
     said += [("amber", slow % {"task": task_words(task)}) for task in fit.endangered]
     late = [load for load in fit.nodes if load.delay_ms >= NOTABLE_WAIT_MS]
     for load in sorted(late, key=lambda load: -load.delay_ms):
-        said.append(("quiet", _("%(node)s will wait %(time)s", node=load.key, time=duration_ms(load.delay_ms))))
+        said.append(("quiet", _("%(node)s will wait %(time)s", node=load.name, time=duration_ms(load.delay_ms))))
     return said
 
 
@@ -46,8 +46,9 @@ def blame(fit: Feasibility) -> str:
     if load is None:
         return ""
     if fit.blocks:
-        return _("%(node)s keeps the OLT from the others: %(time)s a run", node=load.key, time=duration_ms(load.p50_ms))
-    return _("%(node)s takes most: %(share)s of the hour", node=load.key, share=percent(load.share * 100))
+        time = duration_ms(load.p50_ms)
+        return _("%(node)s keeps the OLT from the others: %(time)s a run", node=load.name, time=time)
+    return _("%(node)s takes most: %(share)s of the hour", node=load.name, share=percent(load.share * 100))
 
 
 def kept_runs(fit: Feasibility) -> dict[str, tuple[int, int]]:
@@ -142,9 +143,10 @@ def _edit() -> Edit | None:
     if errors or "kind" not in read or ("cron" in read and "interval" in read):
         return None
     kind: NodeKind = read["kind"]
-    key = request.form.get("key", "").strip() or request.form.get("name", "").strip() or _("this node")
+    name = request.form.get("name", "").strip()
+    key = request.form.get("key", "").strip() or name or _("this node")
     return Edit(key, kind, read.get("priority") or DEFAULT_PRIORITY[kind], read.get("interval"), read.get("cron"),
-                args.number("node"), "enabled" in request.form)  # fmt: skip
+                args.number("node"), "enabled" in request.form, name)  # fmt: skip
 
 
 def _scope() -> tuple[list[int] | None, str]:

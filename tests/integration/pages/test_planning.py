@@ -52,6 +52,19 @@ def test_the_page_of_an_olt_says_how_its_work_fits(built: Flask) -> None:
     assert "descriptions will wait 1 min 40 s" in card
 
 
+def test_nodes_are_called_by_their_names_also_while_one_is_renamed(built: Flask) -> None:
+    with written(built) as session:
+        session.get_one(WorkflowNode, 1).name = "ONUs and their state"
+        session.get_one(WorkflowNode, 2).name = "Customers"
+    person = english(built)
+    assert "Customers will wait 1 min 40 s" in said(person.get("/olts/1/capacity"), "#fit_live")
+    moves = [cell.get_text(strip=True) for cell in soup(person.get("/capacity/phases")).select("tbody td.c-c")]
+    assert set(moves) & {"ONUs and their state", "Customers"}
+    assert not set(moves) & {"discovery", "descriptions"}
+    form = form_values(person.get("/workflow-nodes/2/edit")) | {"name": "Labels", "interval": "60s"}
+    assert "Labels takes most" in text_of(person.post(f"{WHAT_IF}?node=2", **form))
+
+
 def test_the_card_of_an_olt_refreshes_alone(built: Flask) -> None:
     answer = english(built).fragment("/olts/1/capacity", "fit_live")
     assert answer.status_code == 200
