@@ -12,6 +12,7 @@ from werkzeug.wrappers import Response as BaseResponse
 from portal.domain.catalogue_data import BrandData, parse
 from portal.domain.formulas import IndexFormula, Interface
 from portal.domain.proof import Agreement
+from portal.domain.readings import ValueType
 from portal.domain.statuses import Role
 from portal.extensions import db
 from portal.models import Brand, Oid
@@ -146,16 +147,18 @@ def asked() -> Asked:
 
 def preview_of(make: Callable[[], explaining.Recipe], brand_id: int | None) -> dict[str, object]:
     """What catalogue/_try.html and _preview.html need. `make` may raise Invalid: then the preview says why."""
-    wanted, chosen = asked(), args.number("olt")
+    wanted, chosen, coded = asked(), args.number("olt"), False
     try:
-        made = explaining.preview(make(), wanted, _interfaces(chosen))
+        recipe = make()
+        coded = recipe.value.type is ValueType.STATE
+        made = explaining.preview(recipe, wanted, _interfaces(chosen))
         problems = [said(text) for text in (made.problems or {}).values()]
     except Invalid as refused:
         made, problems = Preview(), [f"{name}: {said(text)}" if name else said(text)
                                      for name, text in refused.errors.items()]  # fmt: skip
     return {
         "asked": wanted, "olt": chosen, "olts": oids.olts_with_names(brand_id), "preview": made, "problems": problems,
-        "verdicts": VERDICTS,
+        "verdicts": VERDICTS, "coded": coded,
     }  # fmt: skip
 
 

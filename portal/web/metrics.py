@@ -14,11 +14,12 @@ from portal.web.state_words import state_word
 
 
 class Metric(NamedTuple):
-    """Name, unit and decimals of a reading."""
+    """Name, unit and decimals of a reading. `coded`: a number to which a state map gives a label."""
 
     label: LazyString | str
     unit: LazyString | str = ""
     digits: int = 0
+    coded: bool = False
 
 
 EPON = "epon_"  # an EPON table beside the GPON one: the same reading of other ONUs
@@ -32,10 +33,10 @@ METRICS: dict[str, Metric] = {
     "onu_temperature": Metric(_l("Temperature"), "°C", 1),
     "onu_voltage": Metric(_l("Voltage"), "V", 2),
     "onu_bias_current": Metric(_l("Bias current"), "mA", 1),
-    "onu_state": Metric(_l("State")),
-    "onu_admin_state": Metric(_l("Administrative state")),
-    "onu_config_state": Metric(_l("Configuration state")),
-    "onu_match_state": Metric(_l("Match state")),
+    "onu_state": Metric(_l("State"), coded=True),
+    "onu_admin_state": Metric(_l("Administrative state"), coded=True),
+    "onu_config_state": Metric(_l("Configuration state"), coded=True),
+    "onu_match_state": Metric(_l("Match state"), coded=True),
     "onu_serial": Metric(_l("Serial number")),
     "onu_serial_actual": Metric(_l("Serial number of the device")),
     "onu_description": Metric(_l("Description")),
@@ -52,21 +53,21 @@ METRICS: dict[str, Metric] = {
     "onu_uptime": Metric(_l("Up for"), "s"),
     "last_online": Metric(_l("Last online")),
     "last_offline": Metric(_l("Last offline")),
-    "last_down_cause": Metric(_l("Cause of the last outage")),
+    "last_down_cause": Metric(_l("Cause of the last outage"), coded=True),
     "onu_eth_state": Metric(_l("Ethernet port")),
     "if_name": Metric(_l("Name of the port")),
     "if_descr": Metric(_l("Description of the port")),
     "if_alias": Metric(_l("Alias of the port")),
-    "if_oper_status": Metric(_l("State of the port")),
-    "if_admin_status": Metric(_l("Administrative state of the port")),
+    "if_oper_status": Metric(_l("State of the port"), coded=True),
+    "if_admin_status": Metric(_l("Administrative state of the port"), coded=True),
     "pon_port_name": Metric(_l("Name of the port")),
     "pon_port_description": Metric(_l("Description of the port")),
-    "pon_port_state": Metric(_l("State of the port")),
+    "pon_port_state": Metric(_l("State of the port"), coded=True),
     "pon_port_onu_count": Metric(_l("ONUs of the port")),
     "pon_port_tx_power": Metric(_l("Sent by the port"), "dBm", 1),
     "pon_port_temperature": Metric(_l("Temperature of the port"), "°C", 1),
-    "pon_port_admin_state": Metric(_l("Administrative state of the port")),
-    "pon_port_last_down_cause": Metric(_l("Cause of the port's last outage")),
+    "pon_port_admin_state": Metric(_l("Administrative state of the port"), coded=True),
+    "pon_port_last_down_cause": Metric(_l("Cause of the port's last outage"), coded=True),
     "pon_port_voltage": Metric(_l("Voltage of the port"), "V", 2),
     "pon_port_bias_current": Metric(_l("Bias current of the port"), "mA", 1),
     "if_high_speed": Metric(_l("Speed of the port"), "Mbit/s"),
@@ -88,17 +89,17 @@ METRICS: dict[str, Metric] = {
     "onu_cpu": Metric(_l("Processor"), "%"),
     "onu_equipment_id": Metric(_l("Equipment identifier")),
     "onu_eth_port_count": Metric(_l("Ethernet ports")),
-    "onu_firmware_active": Metric(_l("Firmware in use")),
+    "onu_firmware_active": Metric(_l("Firmware in use"), coded=True),
     "onu_firmware_standby": Metric(_l("Firmware in reserve")),
     "onu_index_link": Metric(_l("Index in another table")),
     "onu_last_dying_gasp": Metric(_l("Last power failure")),
     "onu_loid": Metric(_l("Logical identifier (LOID)")),
-    "onu_o_state": Metric(_l("Activation state (O1 to O7)")),
-    "onu_omcc_state": Metric(_l("Management channel (OMCC)")),
+    "onu_o_state": Metric(_l("Activation state (O1 to O7)"), coded=True),
+    "onu_omcc_state": Metric(_l("Management channel (OMCC)"), coded=True),
     "onu_online_flag": Metric(_l("Online")),
     "onu_online_seconds": Metric(_l("Online for"), "s"),
-    "onu_row_status": Metric(_l("State of the row")),
-    "onu_state_if": Metric(_l("State of the interface")),
+    "onu_row_status": Metric(_l("State of the row"), coded=True),
+    "onu_state_if": Metric(_l("State of the interface"), coded=True),
     "onu_traffic_down": Metric(_l("Traffic to the ONU"), _l("octets")),
     "onu_traffic_up": Metric(_l("Traffic from the ONU"), _l("octets")),
     "onu_unauth_loid": Metric(_l("LOID of an ONU that is not provisioned")),
@@ -113,7 +114,7 @@ METRICS: dict[str, Metric] = {
     "card_name": Metric(_l("Name of the card")),
     "card_port_count": Metric(_l("Ports of the card")),
     "card_serial": Metric(_l("Serial number of the card")),
-    "card_state": Metric(_l("State of the card")),
+    "card_state": Metric(_l("State of the card"), coded=True),
     "card_temperature": Metric(_l("Temperature of the card"), "°C", 1),
     "card_type": Metric(_l("Type of the card")),
     "mgmt_card_cpu": Metric(_l("Processor of the control card"), "%"),
@@ -122,13 +123,13 @@ METRICS: dict[str, Metric] = {
     "if_in_octets": Metric(_l("Octets received by the port")),
     "if_last_change": Metric(_l("Last change of the port's state"), "s"),
     "if_out_octets": Metric(_l("Octets sent by the port")),
-    "if_type": Metric(_l("Type of the port")),
+    "if_type": Metric(_l("Type of the port"), coded=True),
     "interface_admin_state": Metric(_l("Administrative state of the interface")),
     "interface_rx_level": Metric(_l("Received by the interface"), "dBm", 1),
     "interface_state": Metric(_l("State of the interface")),
     "interface_tx_level": Metric(_l("Sent by the interface"), "dBm", 1),
     "pon_port_farthest": Metric(_l("Farthest ONU of the port"), "km"),
-    "pon_port_laser": Metric(_l("Laser of the port")),
+    "pon_port_laser": Metric(_l("Laser of the port"), coded=True),
     "pon_port_onu_illegal_count": Metric(_l("ONUs of the port that are not provisioned")),
     "pon_port_onu_inactive_count": Metric(_l("ONUs of the port that are offline")),
     "pon_port_onu_online_count": Metric(_l("ONUs of the port that are online")),
@@ -137,7 +138,7 @@ METRICS: dict[str, Metric] = {
     "pon_port_sfp_class": Metric(_l("Class of the port's module")),
     "pon_port_sfp_model": Metric(_l("Model of the port's module")),
     "pon_port_sfp_serial": Metric(_l("Serial number of the port's module")),
-    "pon_port_sfp_state": Metric(_l("State of the port's module")),
+    "pon_port_sfp_state": Metric(_l("State of the port's module"), coded=True),
     "pon_port_sfp_vendor": Metric(_l("Maker of the port's module")),
     "pon_port_tx_power_sfp": Metric(_l("Sent by the port's module"), "dBm", 1),
     "pon_port_wavelength": Metric(_l("Wavelength of the port"), "nm"),
@@ -146,13 +147,6 @@ METRICS: dict[str, Metric] = {
     "system_temperature": Metric(_l("Temperature of the OLT"), "°C", 1),
     "system_version": Metric(_l("Software of the OLT")),
 }
-
-CODED = frozenset({  # numbers that a state map gives a label
-    "card_state", "if_admin_status", "if_oper_status", "if_type", "last_down_cause", "onu_admin_state",
-    "onu_config_state", "onu_firmware_active", "onu_match_state", "onu_o_state", "onu_omcc_state", "onu_row_status",
-    "onu_state", "onu_state_if", "pon_port_admin_state", "pon_port_laser", "pon_port_last_down_cause",
-    "pon_port_sfp_state", "pon_port_state",
-})  # fmt: skip
 
 NO_NUMBER = "no number in "  # and then what the device sent
 _REASONS: dict[str, LazyString] = {
@@ -193,7 +187,7 @@ def meaning(key: str) -> str:
 
 def value_word(text: str, name: str) -> LazyString | str:
     """A text of this metric for people: the label of a state in words, anything else as the device sent it."""
-    return state_word(text) if name.removeprefix(EPON) in CODED else text
+    return state_word(text) if metric(name).coded else text
 
 
 class Chart(NamedTuple):

@@ -147,6 +147,8 @@ def test_states_are_told_in_the_readers_language_and_edited_as_they_are_stored(b
     person = english(built, "admin")
     person.post("/language", language="es")
     assert "en línea En línea" in preview(person, f"/catalogue/oids/{ident(built, Oid, 'onu_state')}?raw=1")
+    dark = preview(person, f"/catalogue/oids/{ident(built, Oid, 'onu_state')}?raw=-1")
+    assert "no válido" in dark  # a state that says nothing of the light
     path = f"/catalogue/states/{ident(built, StateMap, 'run_state')}"
     assert "1 en línea online En línea" in text_of(person.get(path))
     assert "online" in [tag["value"] for tag in soup(person.get(f"{path}/edit")).select("[name=label]")]
