@@ -15,7 +15,6 @@ from portal.extensions import db
 from portal.services.network import olts
 from portal.services.people import users
 from tests.conftest import Databases
-from tests.e2e.conftest import serve
 from tests.support.live import Live
 from tests.support.served import free_port, served
 from tests.support.stack import Stack, stack
@@ -42,9 +41,11 @@ def app(running: Stack) -> Flask:
 
 
 @pytest.fixture
-def address(app: Flask) -> Iterator[str]:
-    with serve(app) as url:
-        yield url
+def address(running: Stack) -> Iterator[str]:
+    """A process of its own: with threads that serve in this one, a fork of it may inherit a lock that nobody opens."""
+    port = free_port()
+    with served(running, port):
+        yield f"http://127.0.0.1:{port}"
 
 
 def new_olt(running: Stack, app: Flask, port: int) -> int:
