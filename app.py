@@ -7,7 +7,7 @@ from werkzeug.middleware.proxy_fix import ProxyFix
 
 from config import Settings, flask_config, load_settings
 from jobs.cli import COMMANDS as JOB_COMMANDS
-from portal import models  # noqa: F401  (tables must be known to the metadata before Alembic looks)
+from portal import tables  # noqa: F401  (tables must be known to the metadata before Alembic looks)
 from portal.api.blueprint import init_api
 from portal.cli.commands import COMMANDS as PORTAL_COMMANDS
 from portal.extensions import init_extensions

@@ -17,9 +17,9 @@ from sqlalchemy.orm import Session
 from bench import common, inventory
 from bench.collect import Server
 from portal.extensions import db, transaction
-from portal.models import OnuData
 from portal.services.bulk_rows import fetch_rows, moment, replace_rows, upsert_rows
 from portal.services.upsert import upsert
+from portal.tables import OnuData
 from tests.support.postgres import postgres_cluster
 
 COLUMNS = ("onu_id", "metric", "number", "text", "raw", "reason", "kept", "collected_at", "execution_id")

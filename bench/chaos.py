@@ -24,7 +24,7 @@ from bench.havoc import SCHEDULERS, Havoc
 from jobs import claim, tasks
 from portal.domain.statuses import ExecutionStatus
 from portal.extensions import db
-from portal.models import Execution
+from portal.tables import Execution
 
 ONUS = 16
 REQUEST_MICROSECONDS = 20_000  # with 14 requests a composite, about 0.4 s

@@ -13,7 +13,7 @@ from bench.common import quantile
 from bench.havoc import Fault, Havoc
 from portal.domain.statuses import ACTIVE, AttemptStatus, ExecutionStatus
 from portal.extensions import db
-from portal.models import Execution, ExecutionAttempt
+from portal.tables import Execution, ExecutionAttempt
 from tests.support.redis_proxy import Counts
 
 HITS = ("kill_worker", "kill_horse", "kill_any_worker")

@@ -32,12 +32,12 @@ from jobs.worker import GARBAGE_EVERY
 from portal.domain.composite import CompositeResult, CompositeWork
 from portal.domain.statuses import StepStatus
 from portal.extensions import db
-from portal.models import Olt, Onu, OnuData, WorkflowNode
 from portal.services.cataloguing import catalogue
 from portal.services.collecting import latest
 from portal.services.collecting.readings import Books
 from portal.services.dispatch import executions, run_requests
 from portal.services.importing import inventory
+from portal.tables import Olt, Onu, OnuData, WorkflowNode
 from tests.support.oltsim_c import oltsim
 from tests.support.postgres import postgres_cluster
 

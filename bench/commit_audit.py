@@ -13,8 +13,8 @@ from bench.committing import ONUS, STEPS
 from bench.common import skips
 from portal.domain.statuses import AttemptStatus, ErrorKind, ExecutionStatus, StepStatus, Trigger
 from portal.extensions import db
-from portal.models import AuditLog, Execution, ExecutionAttempt, OnuData, WorkflowNode
 from portal.services.dispatch.life import MAX_LOSSES
+from portal.tables import AuditLog, Execution, ExecutionAttempt, OnuData, WorkflowNode
 
 # The next slot came first: kept is what the try before had come to.
 OVERTAKEN = (ErrorKind.SUPERSEDED, ErrorKind.WORKER_LOST, ErrorKind.LEASE_LOST, ErrorKind.SHUTDOWN)

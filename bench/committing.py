@@ -19,8 +19,8 @@ from portal.domain.composite import ColumnReadings, CompositeResult, CompositeWo
 from portal.domain.readings import Reading
 from portal.domain.statuses import NodeKind, StepStatus
 from portal.extensions import db, transaction
-from portal.models import Brand, Credential, Oid, Olt, Workflow, WorkflowNode
 from portal.services.dispatch import rehearsal
+from portal.tables import Brand, Credential, Oid, Olt, Workflow, WorkflowNode
 
 ONUS = 16  # of each OLT
 STEPS = 2  # of each composite: a discovery and a walk

@@ -19,9 +19,9 @@ from bench.judges import Skip
 from config import load_settings
 from portal.domain.statuses import ACTIVE, EventType
 from portal.extensions import db, transaction
-from portal.models import CoordinatorLog, Execution, Olt, Poller, WorkflowNode
 from portal.services.cataloguing import catalogue
 from portal.services.importing import inventory
+from portal.tables import CoordinatorLog, Execution, Olt, Poller, WorkflowNode
 from tests.support.oltsim_c import oltsim
 from tests.support.postgres import postgres_cluster
 from tests.support.stack import Stack, stack

@@ -20,8 +20,8 @@ from bench.tick import application, rows, settle
 from portal.domain import quota
 from portal.domain.statuses import NodeKind
 from portal.extensions import db, transaction
-from portal.models import Brand, Credential, Olt, QuotaTracker, QuotaViolation, Workflow, WorkflowNode
 from portal.services.coordinating import closing
+from portal.tables import Brand, Credential, Olt, QuotaTracker, QuotaViolation, Workflow, WorkflowNode
 from scheduler.coordinator import loop, observe
 
 SIZES = (1_000, 5_000)

@@ -29,10 +29,10 @@ from bench.judges import Request
 from config import load_settings
 from portal.domain.statuses import ExecutionStatus, OltState
 from portal.extensions import db
-from portal.models import Execution, Olt, Workflow, WorkflowNode
 from portal.services.cataloguing import catalogue
 from portal.services.importing import inventory
 from portal.services.network import olts
+from portal.tables import Execution, Olt, Workflow, WorkflowNode
 from tests.support import oltsim_c
 from tests.support.stack import Stack, stack
 

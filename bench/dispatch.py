@@ -24,8 +24,8 @@ from bench.common import Agents, Ground
 from portal import queueing
 from portal.domain.statuses import ExecutionStatus, NodeKind
 from portal.extensions import db, transaction
-from portal.models import Execution, Olt, Workflow, WorkflowNode
 from portal.services.dispatch import rehearsal
+from portal.tables import Execution, Olt, Workflow, WorkflowNode
 
 POLLERS = 4
 CHAIN = 60  # composites in the one OLT's queue

@@ -21,7 +21,8 @@ from bench.common import database, folder
 from config import load_settings
 from portal.domain.statuses import EventType, NodeKind
 from portal.extensions import Base, db
-from portal.models import (
+from portal.queries import decision_log, explain, timeline
+from portal.tables import (
     Brand,
     CoordinatorLog,
     Credential,
@@ -33,7 +34,6 @@ from portal.models import (
     Workflow,
     WorkflowNode,
 )
-from portal.queries import decision_log, explain, timeline
 
 PER_OLT = 4
 STEP = 300  # seconds between two slots of a node

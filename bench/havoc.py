@@ -14,7 +14,7 @@ from sqlalchemy import select
 from bench.common import send
 from portal.domain.statuses import ExecutionStatus, PollerStatus
 from portal.extensions import db
-from portal.models import Execution, Poller, SchedulerState
+from portal.tables import Execution, Poller, SchedulerState
 from tests.support.stack import Stack, children
 
 SPARED_LOSSES = 2  # a third loss parks a composite (design §5.9), which is right but not what is to be shown here

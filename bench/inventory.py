@@ -25,10 +25,10 @@ from bench import common
 from config import load_settings
 from portal.domain.statuses import Presence
 from portal.extensions import db, transaction
-from portal.models import Brand, Credential, Olt, OltRead, Onu, OnuData, OnuHistory
 from portal.queries import onus
 from portal.services.bulk_rows import moment, upsert_rows
 from portal.services.cataloguing import catalogue
+from portal.tables import Brand, Credential, Olt, OltRead, Onu, OnuData, OnuHistory
 
 MIGRATIONS = str(Path(__file__).resolve().parents[1] / "migrations")
 METRICS = ("onu_state", "onu_rx_power", "onu_olt_rx_power", "onu_distance", "onu_description")

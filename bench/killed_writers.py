@@ -31,9 +31,9 @@ from bench import commit_audit, committing, common
 from portal.domain.composite import CompositeResult, CompositeWork
 from portal.domain.statuses import ACTIVE, ExecutionStatus
 from portal.extensions import db
-from portal.models import Execution
 from portal.services.dispatch import executions, run_requests
 from portal.services.errors import Conflict
+from portal.tables import Execution
 from scheduler.tick import tick
 
 INTERVAL = 1  # seconds between two slots of a master

@@ -23,7 +23,7 @@ from bench.common import Agents, Ground
 from portal import queueing
 from portal.domain.statuses import ACTIVE
 from portal.extensions import db
-from portal.models import Execution
+from portal.tables import Execution
 from tests.support.stack import children
 
 POLLERS = 4

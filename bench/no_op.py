@@ -12,8 +12,8 @@ from portal import queueing
 from portal.domain.composite import CompositeResult, CompositeWork, StepResult
 from portal.domain.statuses import ExecutionStatus, NodeKind, StepStatus, Trigger
 from portal.extensions import db, transaction
-from portal.models import Execution, Olt, Workflow, WorkflowNode
 from portal.queueing import Ticket
+from portal.tables import Execution, Olt, Workflow, WorkflowNode
 
 TEMPLATE = """
       - {key: uptime, kind: get, oid: generic.sys_up_time, interval: 5m}

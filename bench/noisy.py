@@ -19,10 +19,10 @@ from bench.common import Agents, Ground
 from portal import queueing
 from portal.domain.statuses import ExecutionStatus, NodeKind, Trigger
 from portal.extensions import db, transaction
-from portal.models import Execution, ExecutionAttempt, Olt, Workflow, WorkflowNode
 from portal.services.dispatch import run_requests
 from portal.services.dispatch.tickets import tickets_for
 from portal.services.network import olts
+from portal.tables import Execution, ExecutionAttempt, Olt, Workflow, WorkflowNode
 from tests.support.oltsim_c import oltsim
 
 REQUEST_MICROSECONDS = 5_000

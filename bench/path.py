@@ -26,8 +26,8 @@ from jobs.drivers import open_session
 from portal import queueing
 from portal.domain.statuses import ExecutionStatus
 from portal.extensions import db
-from portal.models import WorkflowNode
 from portal.services.dispatch import executions
+from portal.tables import WorkflowNode
 from scheduler.tick import tick
 
 TEMPLATE = """

@@ -28,7 +28,9 @@ from portal.domain import quota
 from portal.domain.quota import Counts
 from portal.domain.statuses import EventType, ExecutionStatus, LossCause, NodeKind, QuotaStatus, SkipReason
 from portal.extensions import db, transaction
-from portal.models import (
+from portal.services.cataloguing import catalogue
+from portal.services.people import users
+from portal.tables import (
     Brand,
     CoordinatorLog,
     Credential,
@@ -40,8 +42,6 @@ from portal.models import (
     Workflow,
     WorkflowNode,
 )
-from portal.services.cataloguing import catalogue
-from portal.services.people import users
 from tests.support.pages import Visitor
 
 MIGRATIONS = str(Path(__file__).resolve().parents[1] / "migrations")

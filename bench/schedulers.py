@@ -25,7 +25,7 @@ from config import load_settings
 from portal import queueing
 from portal.domain.statuses import ExecutionStatus, NodeKind
 from portal.extensions import db, transaction
-from portal.models import Brand, Credential, Execution, Olt, SchedulerState, Workflow, WorkflowNode
+from portal.tables import Brand, Credential, Execution, Olt, SchedulerState, Workflow, WorkflowNode
 from scheduler.process import LEADER_KEY, LEADER_SECONDS
 from tests.support.stack import Stack, stack
 

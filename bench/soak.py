@@ -18,7 +18,7 @@ from bench import common, judges
 from bench.common import Agents, Ground, quantile
 from portal.domain.statuses import ACTIVE, AttemptStatus, ExecutionStatus
 from portal.extensions import db
-from portal.models import Execution, ExecutionAttempt, Olt, Poller
+from portal.tables import Execution, ExecutionAttempt, Olt, Poller
 from tests.support.stack import Stack
 
 ONUS = 128

@@ -25,10 +25,10 @@ from bench import committing
 from bench.common import folder, quantile
 from portal.domain.statuses import Trigger
 from portal.extensions import db, transaction
-from portal.models import Execution, Olt
 from portal.queries import dashboard, pulse
 from portal.queries import executions as executions_read
 from portal.services.dispatch import executions, work
+from portal.tables import Execution, Olt
 
 GOAL_COMMIT_MS, GOAL_WAL_MIB = 200.0, 64.0
 STOP = "stop"  # file that ends the readers

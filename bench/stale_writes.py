@@ -10,7 +10,7 @@ from sqlalchemy import text, update
 from sqlalchemy.orm import Session
 
 from portal.domain.statuses import AttemptStatus, ExecutionStatus, StepStatus
-from portal.models import Execution, ExecutionAttempt, ExecutionStep, Olt
+from portal.tables import Execution, ExecutionAttempt, ExecutionStep, Olt
 
 TABLE = "bench_stale_writes"
 ENDED = "('SUCCESS', 'FAILED', 'INTERRUPTED')"

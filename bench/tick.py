@@ -23,7 +23,7 @@ from bench.common import database, folder
 from config import load_settings
 from portal.domain.statuses import ExecutionStatus, NodeKind
 from portal.extensions import db, transaction
-from portal.models import Brand, Credential, Execution, Olt, Workflow, WorkflowNode
+from portal.tables import Brand, Credential, Execution, Olt, Workflow, WorkflowNode
 from scheduler.tick import tick
 from tests.support.redis_server import redis_server
 

@@ -11,7 +11,8 @@ from sqlalchemy.orm import Session
 from bench.quota_pages import copy_hour
 from portal.domain import quota
 from portal.extensions import db, transaction
-from portal.models import (
+from portal.services.coordinating import phases
+from portal.tables import (
     CoordinatorLog,
     Execution,
     ExecutionAttempt,
@@ -21,7 +22,6 @@ from portal.models import (
     QuotaTracker,
     QuotaViolation,
 )
-from portal.services.coordinating import phases
 from tests.support import routes, seed, seed_quotas
 
 DAYS = 14

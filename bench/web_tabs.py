@@ -29,8 +29,8 @@ from bench import common
 from bench.common import Agents, quantile
 from portal.domain.statuses import ExecutionStatus, Role
 from portal.extensions import db
-from portal.models import Execution, Olt
 from portal.services.people import users
+from portal.tables import Execution, Olt
 from tests.support.served import free_port, served
 
 GOAL_MS, GOAL_SHARE = 60, 0.95

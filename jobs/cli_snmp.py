@@ -26,12 +26,12 @@ from portal.domain.fields import FieldError
 from portal.domain.readings import RawValue, decode
 from portal.domain.statuses import NodeKind
 from portal.extensions import KeyringError, db
-from portal.models import Olt
 from portal.services.cataloguing import catalogue, explaining, recognition
 from portal.services.dispatch import work
 from portal.services.errors import Invalid, ServiceError
 from portal.services.trying import aims, trials
 from portal.services.trying.aims import Aim
+from portal.tables import Olt
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 

@@ -24,8 +24,8 @@ from portal.domain.pace import Pace
 from portal.domain.phases import PERIOD, PhasedNode
 from portal.domain.plans import Blocked, Occupied, PlanNode, Waiting
 from portal.domain.statuses import ExecutionStatus, LossCause, NodeKind, OltState, Presence
-from portal.models import Execution, NodePace, Olt, Onu, Workflow, WorkflowNode
 from portal.models.execution import ACTIVE_SQL
+from portal.tables import Execution, NodePace, Olt, Onu, Workflow, WorkflowNode
 
 LIKE = 60  # nodes of a kind that a guess is made from
 AHEAD = timedelta(hours=3)  # how far the times of cron lines are read

@@ -10,8 +10,8 @@ from sqlalchemy.orm import Session
 from portal.domain import quota, schedule
 from portal.domain.slots import DueMaster
 from portal.domain.statuses import ExecutionStatus
-from portal.models import Execution, Olt, Workflow, WorkflowNode, WorkflowTemplate
 from portal.models.execution import ACTIVE_SQL
+from portal.tables import Execution, Olt, Workflow, WorkflowNode, WorkflowTemplate
 
 LIMIT = 5000  # a tick takes no more than this; the rest comes a second later
 # … and no more than so many missed hours of all of them together: each is a row of the books. After a stop of a month

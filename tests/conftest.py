@@ -16,8 +16,8 @@ from sqlalchemy.orm import Session
 from app import create_app
 from config import Settings
 from portal import (
-    models,  # noqa: F401  (tables must be known before the schema is made)
     queueing,
+    tables,  # noqa: F401  (all of them must be known before the schema is made)
 )
 from portal.extensions import Base, db, prepare_engine
 from portal.services.people import users

@@ -9,10 +9,10 @@ from portal.api import access, args, bodies
 from portal.api.errors import ApiError, invalid
 from portal.api.operations import Reply, operation
 from portal.domain.statuses import ExecutionStatus, Role, Trigger
-from portal.models import Execution, ExecutionAttempt, ExecutionStep
 from portal.queries import api as query
 from portal.queries import executions
 from portal.services.dispatch import run_requests as service
+from portal.tables import Execution, ExecutionAttempt, ExecutionStep
 
 TAG = "Executions"
 PAGE = 50

@@ -8,10 +8,10 @@ from sqlalchemy import select
 from portal.cli.output import json_option, now, print_json, print_table, told_on_stderr
 from portal.domain.statuses import Role
 from portal.extensions import db
-from portal.models import User
 from portal.services import keys
 from portal.services.cataloguing import catalogue
 from portal.services.people import users
+from portal.tables import User
 
 catalog = AppGroup("catalog", help="What can be read from which OLT.")
 

@@ -10,10 +10,10 @@ from sqlalchemy import and_, or_, select
 
 from portal.cli.output import json_option, now, print_json, told_on_stderr
 from portal.extensions import db
-from portal.models import Olt
 from portal.services.importing import inventory
 from portal.services.importing.inventory import Report
 from portal.services.importing.inventory_yaml import LARGEST_FILE, decode
+from portal.tables import Olt
 
 DEMO_FILE = Path(__file__).resolve().parents[1] / "demo.yaml"
 DEMO_OLTS = {"OLT-DEMO-HUAWEI": 20161, "OLT-DEMO-ZTE": 20162}

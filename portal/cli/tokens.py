@@ -9,8 +9,8 @@ from sqlalchemy import select
 from portal.cli.output import json_option, now, print_json, print_table, told_on_stderr
 from portal.domain.statuses import Role
 from portal.extensions import db
-from portal.models import ApiToken
 from portal.services.people import tokens
+from portal.tables import ApiToken
 
 LONGEST_DAYS = tokens.LONGEST_LIFE.days
 SHOWN = ("name", "prefix", "role", "state", "created_at", "expires_at", "last_used_at", "revoked_at")

@@ -11,8 +11,8 @@ from portal.domain import alerting
 from portal.domain.messages import unpacked
 from portal.domain.statuses import AlertKind, NotificationStatus, Severity
 from portal.extensions import KeyringError, db
-from portal.models import Channel, Notification
 from portal.queries import keyset
+from portal.tables import Channel, Notification
 
 
 @dataclass(frozen=True)

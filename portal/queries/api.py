@@ -9,9 +9,9 @@ from sqlalchemy import Select, func, select
 
 from portal.domain.statuses import ErrorKind, ExecutionStatus, Trigger
 from portal.extensions import db
-from portal.models import Execution, Olt, Poller, Pool
 from portal.queries import keyset
 from portal.queries.pulse import UNSEEN_AFTER
+from portal.tables import Execution, Olt, Poller, Pool
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,9 @@ from typing import Any
 from sqlalchemy import Select, String, literal, select, union_all
 
 from portal.extensions import db
-from portal.models import (
+from portal.queries import keyset
+from portal.queries.matching import contains
+from portal.tables import (
     AuditLog,
     Channel,
     Credential,
@@ -23,8 +25,6 @@ from portal.models import (
     WorkflowNode,
     WorkflowTemplate,
 )
-from portal.queries import keyset
-from portal.queries.matching import contains
 
 Place = tuple[str, int]  # kind and id of a subject
 

@@ -7,7 +7,7 @@ from sqlalchemy import Select, func, select
 from sqlalchemy.orm import joinedload, selectinload
 
 from portal.extensions import db
-from portal.models import Brand, Credential, Oid, Olt
+from portal.tables import Brand, Credential, Oid, Olt
 
 GENERIC = "generic"
 

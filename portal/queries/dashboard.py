@@ -8,9 +8,9 @@ from sqlalchemy import case, func, select
 from portal.domain import quota
 from portal.domain.statuses import ErrorKind, ExecutionStatus, OltState, Severity, Trigger
 from portal.extensions import db
-from portal.models import Execution, Olt, PollerStats, QuotaTracker, QuotaViolation
 from portal.queries import executions, olts, quotas
 from portal.queries.remembered import remembered
+from portal.tables import Execution, Olt, PollerStats, QuotaTracker, QuotaViolation
 
 TROUBLED = 8  # OLTs that are named; of the others there is the list
 FAILURES = 8

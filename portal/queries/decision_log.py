@@ -15,9 +15,9 @@ from sqlalchemy import ColumnElement, Select, func, select, union_all
 from portal.domain.messages import SAID, unpacked
 from portal.domain.statuses import EventType, SkipReason
 from portal.extensions import db
-from portal.models import CoordinatorLog, Olt, WorkflowNode
 from portal.queries import keyset
 from portal.queries.matching import contains
+from portal.tables import CoordinatorLog, Olt, WorkflowNode
 
 LEVELS = ("DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL")
 RARE_LEVELS = ("DEBUG", "ERROR", "CRITICAL")

@@ -7,9 +7,9 @@ from datetime import datetime
 from sqlalchemy import func, or_, select
 
 from portal.extensions import db
-from portal.models import AuditLog, Brand, Olt, OltModel
 from portal.queries import keyset
 from portal.queries.matching import contains
+from portal.tables import AuditLog, Brand, Olt, OltModel
 
 
 @dataclass(frozen=True)

@@ -10,8 +10,8 @@ from sqlalchemy.orm import joinedload, selectinload
 
 from portal.domain.statuses import ErrorKind, ExecutionStatus, SkipReason, Trigger
 from portal.extensions import db
-from portal.models import Execution, ExecutionAttempt, Olt
 from portal.queries import keyset
+from portal.tables import Execution, ExecutionAttempt, Olt
 
 
 @dataclass(frozen=True)

@@ -28,7 +28,8 @@ from portal.domain.explain_facts import (
 )
 from portal.domain.statuses import EventType, OltState, SkipReason, Trigger
 from portal.extensions import db
-from portal.models import (
+from portal.queries import holds, skipped
+from portal.tables import (
     CoordinatorLog,
     Execution,
     ExecutionAttempt,
@@ -40,7 +41,6 @@ from portal.models import (
     Workflow,
     WorkflowNode,
 )
-from portal.queries import holds, skipped
 
 OF_NODES = (EventType.TASK_ADDED, EventType.TASK_REMOVED)
 OF_OLTS = (EventType.OLT_ENABLED, EventType.OLT_DISABLED)

@@ -14,8 +14,8 @@ from portal.domain.plans import PlanNode
 from portal.domain.statuses import NodeKind
 from portal.extensions import db
 from portal.masters import Master
-from portal.models import Olt, Workflow
 from portal.queries.remembered import changes, remembered
+from portal.tables import Olt, Workflow
 
 DETAILED = 50  # OLTs of a list that are looked at slot by slot
 

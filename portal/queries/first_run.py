@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from sqlalchemy import exists, func, select
 
 from portal.extensions import db
-from portal.models import Credential, Olt, Onu, Probe, ProbeStatus, Setting, WorkflowNode
 from portal.models.account import FIRST_RUN_DISMISSED
+from portal.tables import Credential, Olt, Onu, Probe, ProbeStatus, Setting, WorkflowNode
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ from sqlalchemy import select
 
 from portal import queueing
 from portal.extensions import db
-from portal.models import Probe, Trial
+from portal.tables import Probe, Trial
 
 log = logging.getLogger(__name__)
 

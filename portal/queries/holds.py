@@ -9,7 +9,7 @@ from sqlalchemy import or_, select
 
 from portal.domain.statuses import ExecutionStatus
 from portal.extensions import db
-from portal.models import Execution, ExecutionAttempt, NodePace, WorkflowNode
+from portal.tables import Execution, ExecutionAttempt, NodePace, WorkflowNode
 
 # Slots older than this are not looked at: a run that waits so long for its start has been given up long before.
 LOOKED_BACK = timedelta(hours=2)

@@ -5,7 +5,7 @@ from datetime import datetime
 from sqlalchemy import func, select
 
 from portal.extensions import db
-from portal.models import Setting
+from portal.tables import Setting
 
 
 def database_version() -> str:

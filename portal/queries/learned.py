@@ -8,7 +8,7 @@ from sqlalchemy import or_, select
 
 from portal.domain.table_sizes import SizeOutcome, table_of
 from portal.extensions import db
-from portal.models import Brand, Oid, Olt, OltIndexFamily, TableSize
+from portal.tables import Brand, Oid, Olt, OltIndexFamily, TableSize
 
 SHOWN_EVIDENCE = 6
 

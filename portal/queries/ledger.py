@@ -11,8 +11,8 @@ from portal.domain import ledger
 from portal.domain.quota import HOUR
 from portal.domain.statuses import NodeKind
 from portal.extensions import db
-from portal.models import CoordinatorHour, NodeDay, Olt, WorkflowNode
 from portal.queries import keyset
+from portal.tables import CoordinatorHour, NodeDay, Olt, WorkflowNode
 
 SPANS = (1, 7, 30)  # days that can be asked for
 MOST_DAYS = 730

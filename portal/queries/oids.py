@@ -7,9 +7,9 @@ from sqlalchemy import ColumnElement, Select, String, func, literal, literal_col
 from sqlalchemy.orm import contains_eager, joinedload
 
 from portal.extensions import db
-from portal.models import Brand, IndexFormula, Oid, Olt, OltModel, PonPort, StateMap
 from portal.queries import keyset
 from portal.queries.matching import contains
+from portal.tables import Brand, IndexFormula, Oid, Olt, OltModel, PonPort, StateMap
 
 SHAPES = ("onu", "port", "scalar")
 OLTS_OFFERED = 500

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from sqlalchemy import func, select
 
 from portal.extensions import db
-from portal.models import Brand, Olt, OltModel, Workflow, WorkflowTemplate
+from portal.tables import Brand, Olt, OltModel, Workflow, WorkflowTemplate
 
 
 @dataclass(frozen=True)

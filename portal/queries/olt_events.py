@@ -8,7 +8,7 @@ from sqlalchemy import func, select
 
 from portal.domain.statuses import EventType
 from portal.extensions import db
-from portal.models import AuditLog, CoordinatorLog
+from portal.tables import AuditLog, CoordinatorLog
 
 SHOWN = 12
 LOOKED_BACK = timedelta(days=14)

@@ -10,7 +10,9 @@ from sqlalchemy.orm import joinedload
 
 from portal.domain.statuses import ExecutionStatus, NodeKind, OltState, Presence
 from portal.extensions import db
-from portal.models import (
+from portal.queries import keyset
+from portal.queries.matching import contains
+from portal.tables import (
     Brand,
     Credential,
     Execution,
@@ -23,8 +25,6 @@ from portal.models import (
     WorkflowNode,
     WorkflowTemplate,
 )
-from portal.queries import keyset
-from portal.queries.matching import contains
 
 Place = tuple[int, int | None, int | None]
 

@@ -10,8 +10,8 @@ from sqlalchemy.orm import aliased
 from portal.domain import serials
 from portal.domain.statuses import NodeKind
 from portal.extensions import db
-from portal.models import Onu, OnuEvent, Workflow, WorkflowNode, WorkflowTemplate
 from portal.queries import onus
+from portal.tables import Onu, OnuEvent, Workflow, WorkflowNode, WorkflowTemplate
 
 MOST_SHOWN = 256  # of a PON port: XGS-PON's largest split
 

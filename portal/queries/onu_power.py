@@ -9,8 +9,8 @@ from sqlalchemy import select, union_all
 
 from portal.domain.statuses import OnuEventKind
 from portal.extensions import db
-from portal.models import Olt, OltRead, Onu, OnuData, OnuEvent, OnuHistory
 from portal.queries.onus import OLT_RX, RX, read_of_all
+from portal.tables import Olt, OltRead, Onu, OnuData, OnuEvent, OnuHistory
 
 SERIES = (RX, OLT_RX)
 MOST_POINTS = 750  # of one series

@@ -14,9 +14,9 @@ from sqlalchemy.orm import aliased, contains_eager
 from portal.domain import serials
 from portal.domain.statuses import Presence
 from portal.extensions import db
-from portal.models import Olt, OltRead, Onu, OnuData
 from portal.queries import keyset
 from portal.queries.matching import contains_folded
+from portal.tables import Olt, OltRead, Onu, OnuData
 
 RX, OLT_RX, DISTANCE = "onu_rx_power", "onu_olt_rx_power", "onu_distance"
 WEAK_BELOW_DBM = -25.0  # pages mark readings below in amber; G.984.2 class B+ receivers stop at -27

@@ -7,9 +7,9 @@ from sqlalchemy import case, func, select
 
 from portal.domain.statuses import OltState
 from portal.extensions import db
-from portal.models import Olt
 from portal.queries import onus as onu_list
 from portal.queries.matching import contains
+from portal.tables import Olt
 
 OLTS, ONUS = 6, 8
 SHORTEST_FOR_ONUS = 3  # of fewer letters nearly every ONU has them

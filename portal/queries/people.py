@@ -8,9 +8,9 @@ from sqlalchemy import ColumnElement, Integer, String, and_, case, func, literal
 
 from portal.domain.statuses import Role
 from portal.extensions import db
-from portal.models import ApiToken, User
 from portal.queries import keyset
 from portal.queries.matching import contains
+from portal.tables import ApiToken, User
 
 SOON = timedelta(days=7)  # a token that ends within it is told of
 MOST_ACTORS = 500

@@ -16,7 +16,7 @@ from portal.domain import phases
 from portal.domain.phases import Advice
 from portal.extensions import db
 from portal.masters import Master
-from portal.models import Olt, PhaseAdvice, Workflow, WorkflowNode
+from portal.tables import Olt, PhaseAdvice, Workflow, WorkflowNode
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ from portal.domain import plans
 from portal.domain.plans import Plan
 from portal.domain.statuses import PlanStatus
 from portal.extensions import db
-from portal.models import ExecutionPlan
+from portal.tables import ExecutionPlan
 
 
 @dataclass(frozen=True)

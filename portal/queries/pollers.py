@@ -9,9 +9,9 @@ from sqlalchemy import and_, case, func, select
 from portal.domain.pool import SATURATED_ABOVE
 from portal.domain.statuses import PollerStatus
 from portal.extensions import db
-from portal.models import Execution, Olt, Poller, PollerStats, Pool, SchedulerState
 from portal.models.types import off_its_index
 from portal.queries.pulse import UNSEEN_AFTER, share
+from portal.tables import Execution, Olt, Poller, PollerStats, Pool, SchedulerState
 
 ROOMY_BELOW = 60.0  # percent busy at which a pool still has room for a bad minute
 HISTORY_POINTS = 200

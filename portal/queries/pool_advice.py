@@ -10,8 +10,8 @@ from sqlalchemy import Row, select
 from portal.domain import pool_advice
 from portal.domain.pool_advice import Arrival, PoolAdvice
 from portal.extensions import db
-from portal.models import Execution, Olt
 from portal.queries import pollers
+from portal.tables import Execution, Olt
 
 WINDOW = timedelta(hours=1)
 FEWEST = 20  # of fewer composites no 95 of 100 can be told

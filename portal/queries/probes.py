@@ -6,7 +6,7 @@ from datetime import datetime, timedelta
 from sqlalchemy import select
 
 from portal.extensions import db
-from portal.models import Brand, Credential, Olt, OltModel, Probe, ProbeStatus
+from portal.tables import Brand, Credential, Olt, OltModel, Probe, ProbeStatus
 
 STALLED_AFTER = timedelta(seconds=60)
 

@@ -9,7 +9,7 @@ from sqlalchemy import Select, case, func, select, true
 from portal.domain.pool import SATURATED_ABOVE
 from portal.domain.statuses import ExecutionStatus, PollerStatus
 from portal.extensions import db
-from portal.models import Execution, Poller, SchedulerState
+from portal.tables import Execution, Poller, SchedulerState
 
 SILENT_AFTER = timedelta(seconds=5)  # the scheduler ticks each second
 UNSEEN_AFTER = timedelta(seconds=30)  # a poller writes its row at least every 10 s

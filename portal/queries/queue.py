@@ -9,9 +9,9 @@ from sqlalchemy import case, func, select
 
 from portal.domain.statuses import ExecutionStatus, OltState, Trigger
 from portal.extensions import db
-from portal.models import Execution, Olt
 from portal.queries import pollers
 from portal.queries.pollers import PoolRow
+from portal.tables import Execution, Olt
 
 SHOWN = 50
 

@@ -9,9 +9,9 @@ from sqlalchemy import select
 from portal.domain import quota
 from portal.domain.statuses import QuotaStatus
 from portal.extensions import db
-from portal.models import Olt, QuotaTracker
 from portal.queries import keyset, quota_losses, quotas
 from portal.queries.quotas import Row
+from portal.tables import Olt, QuotaTracker
 
 SPAN = timedelta(hours=24)  # of a task that is looked for on all OLTs: no index leads to it
 

@@ -8,7 +8,7 @@ from sqlalchemy import select
 
 from portal.domain.statuses import LossCause
 from portal.extensions import db
-from portal.models import QuotaLoss
+from portal.tables import QuotaLoss
 
 Lost = tuple[tuple[LossCause, int], ...]  # most first
 

@@ -10,10 +10,10 @@ from sqlalchemy import ColumnElement, ScalarSelect, Select, func, select, union_
 from portal.domain import quota
 from portal.domain.statuses import ACTIVE, EventType, ExecutionStatus, LossCause, SkipReason, Trigger
 from portal.extensions import db
-from portal.models import CoordinatorLog, Execution, QuotaTracker, QuotaViolation, Workflow, WorkflowNode
 from portal.models.types import off_its_index
 from portal.queries import quota_losses, quotas, skipped
 from portal.queries.quotas import Row
+from portal.tables import CoordinatorLog, Execution, QuotaTracker, QuotaViolation, Workflow, WorkflowNode
 
 NEIGHBOURS = 3  # hours before and after
 MOST = 3600  # slots of a node in an hour

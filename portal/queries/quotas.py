@@ -28,10 +28,10 @@ from portal.domain import quota
 from portal.domain.quota import Counts
 from portal.domain.statuses import QuotaStatus
 from portal.extensions import db
-from portal.models import Olt, QuotaTracker, QuotaViolation
 from portal.queries import keyset, quota_losses
 from portal.queries.matching import contains
 from portal.queries.quota_losses import Lost
+from portal.tables import Olt, QuotaTracker, QuotaViolation
 
 AT_RISK = "at_risk"
 STATUSES = (AT_RISK, *(one.value for one in QuotaStatus))

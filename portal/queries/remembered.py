@@ -8,7 +8,7 @@ from flask import current_app
 from sqlalchemy import func, select
 
 from portal.extensions import db
-from portal.models import AuditLog, QuotaViolation
+from portal.tables import AuditLog, QuotaViolation
 
 LIFE = timedelta(minutes=1)
 MOST = 64  # answers that are kept

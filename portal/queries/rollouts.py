@@ -12,7 +12,7 @@ from portal.domain import quota
 from portal.domain.quota import HOUR
 from portal.domain.statuses import TERMINAL, ExecutionStatus, Trigger
 from portal.extensions import db
-from portal.models import Execution, ExecutionAttempt, ExecutionStep, QuotaTracker, TemplateRollout
+from portal.tables import Execution, ExecutionAttempt, ExecutionStep, QuotaTracker, TemplateRollout
 
 LONGEST = timedelta(hours=24)  # of either side
 

@@ -7,9 +7,9 @@ from sqlalchemy.orm import joinedload
 
 from portal.domain.statuses import RolloutStatus
 from portal.extensions import db
-from portal.models import Brand, Oid, Olt, TemplateNode, TemplateRollout, Workflow, WorkflowTemplate
 from portal.queries import catalogue
 from portal.queries.catalogue import OidChoice
+from portal.tables import Brand, Oid, Olt, TemplateNode, TemplateRollout, Workflow, WorkflowTemplate
 
 _PRESENT = ~TemplateNode.key.startswith("~")  # a deleted one is kept until no OLT has it (services.network.trees.GONE)
 

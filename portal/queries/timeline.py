@@ -24,7 +24,8 @@ from portal.domain.statuses import (
     Trigger,
 )
 from portal.extensions import db
-from portal.models import (
+from portal.queries import skipped
+from portal.tables import (
     CoordinatorLog,
     Execution,
     ExecutionAttempt,
@@ -34,7 +35,6 @@ from portal.models import (
     Workflow,
     WorkflowNode,
 )
-from portal.queries import skipped
 
 # Runs of slots that lie further back may still go on in the hour, and hold the OLT there.
 LOOKED_BACK = timedelta(minutes=30)

@@ -6,7 +6,7 @@ from datetime import datetime, timedelta
 from sqlalchemy import select
 
 from portal.extensions import db
-from portal.models import Olt, Trial, TrialStatus
+from portal.tables import Olt, Trial, TrialStatus
 
 STALLED_AFTER = timedelta(seconds=60)  # without a worker
 LOST_AFTER = timedelta(seconds=180)  # longer than the job may take

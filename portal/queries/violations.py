@@ -10,9 +10,9 @@ from sqlalchemy import BigInteger, ColumnElement, Integer, Select, func, literal
 
 from portal.domain.statuses import LossCause, QuotaStatus, Severity
 from portal.extensions import db
-from portal.models import Olt, QuotaTracker, QuotaViolation
 from portal.queries import keyset
 from portal.queries.remembered import changes, remembered
+from portal.tables import Olt, QuotaTracker, QuotaViolation
 
 WORST = "worst"  # the other order: the gravest first, among these the newest
 SORTS = (WORST,)

@@ -11,7 +11,9 @@ from sqlalchemy.orm import aliased, joinedload
 from portal.domain import merging, node_fields
 from portal.domain.statuses import TERMINAL, ErrorKind, OltState, SkipReason, StepStatus
 from portal.extensions import db
-from portal.models import (
+from portal.queries import catalogue, keyset
+from portal.queries.matching import contains
+from portal.tables import (
     Execution,
     ExecutionAttempt,
     ExecutionStep,
@@ -23,8 +25,6 @@ from portal.models import (
     WorkflowNode,
     WorkflowRevision,
 )
-from portal.queries import catalogue, keyset
-from portal.queries.matching import contains
 
 LEDGER = timedelta(days=7)  # of which a card says how long its node takes and how much of what it reads is new
 GONE = "~"  # begins the key of a node that the template does not have any more (services.network.trees)

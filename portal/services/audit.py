@@ -10,7 +10,7 @@ from typing import Any
 from flask import has_request_context, request
 from sqlalchemy.orm import Session
 
-from portal.models import AuditLog
+from portal.tables import AuditLog
 
 log = logging.getLogger(__name__)
 

@@ -22,8 +22,8 @@ from sqlalchemy import ColumnElement, Row, func, or_, select, text
 
 from portal.domain.log_lines import line
 from portal.extensions import db
-from portal.models import CoordinatorLog, Olt
 from portal.models.types import off_its_index
+from portal.tables import CoordinatorLog, Olt
 
 log = logging.getLogger(__name__)
 

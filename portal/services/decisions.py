@@ -8,7 +8,7 @@ from sqlalchemy.orm import Session
 
 from portal.domain.messages import SAID, packed
 from portal.domain.statuses import EventType, SkipReason
-from portal.models import CoordinatorLog, Execution
+from portal.tables import CoordinatorLog, Execution
 
 LOG_DAYS = 7  # that decisions are kept
 

@@ -3,9 +3,9 @@
 from datetime import datetime
 
 from portal.extensions import transaction
-from portal.models import Setting
 from portal.models.account import FIRST_RUN_DISMISSED
 from portal.services import audit
+from portal.tables import Setting
 
 
 def dismiss(actor: str, now: datetime) -> None:

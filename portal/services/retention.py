@@ -7,7 +7,9 @@ from sqlalchemy import ColumnElement, delete, exists, select
 
 from portal.domain.statuses import ExecutionStatus, NotificationStatus
 from portal.extensions import Base, transaction
-from portal.models import (
+from portal.services.collecting import history
+from portal.services.decisions import LOG_DAYS
+from portal.tables import (
     CoordinatorLog,
     Execution,
     ExecutionPlan,
@@ -23,8 +25,6 @@ from portal.models import (
     Workflow,
     WorkflowRevision,
 )
-from portal.services.collecting import history
-from portal.services.decisions import LOG_DAYS
 
 BATCH = 500
 STATS_DAYS = 7

@@ -11,7 +11,7 @@ from wtforms.validators import DataRequired, InputRequired, Length, NumberRange
 
 from portal.domain import channel_fields
 from portal.domain.statuses import Severity
-from portal.models import Channel
+from portal.tables import Channel
 from portal.web.forms import ErrorForm, Select
 from portal.web.words import face
 

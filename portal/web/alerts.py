@@ -8,12 +8,12 @@ from werkzeug.wrappers import Response as BaseResponse
 
 from portal import notify
 from portal.domain.statuses import NotificationStatus, Role
-from portal.models import Channel
 from portal.queries import alerts, keyset
 from portal.queries.alerts import ChannelRow
 from portal.services.alerting import by_hand
 from portal.services.alerting import channels as service
 from portal.services.errors import Invalid, NotFound, ServiceError
+from portal.tables import Channel
 from portal.web import args, live
 from portal.web.access import requires
 from portal.web.alert_forms import ChannelForm

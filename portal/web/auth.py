@@ -8,9 +8,9 @@ from flask_babel import gettext as _
 from flask_login import current_user, login_user, logout_user
 
 from portal.extensions import db, limiter, login_manager
-from portal.models import User
 from portal.services.people import sessions, users
 from portal.services.people.sessions import LANGUAGES
+from portal.tables import User
 from portal.web import live
 from portal.web.access import public, safe_next
 

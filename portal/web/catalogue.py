@@ -15,12 +15,12 @@ from portal.domain.proof import Agreement
 from portal.domain.readings import ValueType
 from portal.domain.statuses import Role
 from portal.extensions import db
-from portal.models import Brand, Oid
 from portal.queries import keyset, oids, olts
 from portal.services.cataloguing import catalogue_edit as service
 from portal.services.cataloguing import explaining, index_families
 from portal.services.cataloguing.explaining import Asked, Preview
 from portal.services.errors import Invalid
+from portal.tables import Brand, Oid
 from portal.web import args, live
 from portal.web.access import requires
 from portal.web.catalogue_forms import OidForm

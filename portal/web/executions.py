@@ -12,10 +12,10 @@ from flask_babel import lazy_gettext as _l
 from flask_login import current_user
 
 from portal.domain.statuses import ACTIVE, ExecutionStatus, Role, Trigger
-from portal.models import Execution
 from portal.queries import executions, keyset
 from portal.services.dispatch import run_requests as service
 from portal.services.errors import NotFound, ServiceError
+from portal.tables import Execution
 from portal.web import live
 from portal.web.access import requires
 from portal.web.export import MOST, Cell, csv_file

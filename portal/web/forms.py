@@ -28,9 +28,9 @@ from portal.domain.fields import FieldError
 from portal.domain.messages import Message
 from portal.domain.olt_fields import TEXT_ENCODINGS
 from portal.domain.statuses import NodeKind
-from portal.models import Brand, Olt, TemplateNode, WorkflowNode
 from portal.queries.catalogue import CredentialRow
 from portal.services.errors import Invalid, ServiceError
+from portal.tables import Brand, Olt, TemplateNode, WorkflowNode
 from portal.web.args import LARGEST
 from portal.web.formatting import interval, now, zone
 

@@ -12,12 +12,12 @@ from portal.domain import catalogue_fields
 from portal.domain.formulas import IndexFormula as Formula
 from portal.domain.readings import ValueSpec
 from portal.domain.statuses import Role
-from portal.models import Brand, IndexFormula, StateMap
 from portal.queries import oids
 from portal.services.cataloguing import catalogue_parts as service
 from portal.services.cataloguing import catalogue_shipped, index_families
 from portal.services.cataloguing.explaining import Recipe
 from portal.services.errors import Invalid
+from portal.tables import Brand, IndexFormula, StateMap
 from portal.web import args, live
 from portal.web.access import requires
 from portal.web.catalogue import after, preview_of

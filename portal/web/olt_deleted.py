@@ -9,10 +9,10 @@ from wtforms import BooleanField, IntegerField, StringField
 from wtforms.validators import DataRequired, InputRequired, Length, NumberRange
 
 from portal.domain.statuses import Role
-from portal.models import Olt
 from portal.queries import deleted_olts, keyset
 from portal.services.errors import Invalid
 from portal.services.network import olts as service
+from portal.tables import Olt
 from portal.web import args
 from portal.web.access import requires
 from portal.web.formatting import now, number

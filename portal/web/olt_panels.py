@@ -9,8 +9,8 @@ from flask import Blueprint, Response, redirect, url_for
 from werkzeug.wrappers import Response as BaseResponse
 
 from portal.domain.statuses import Role
-from portal.models import Olt
 from portal.queries import catalogue, feasibility, learned, ledger, olt_events, olts
+from portal.tables import Olt
 from portal.web import ledger as ledger_words
 from portal.web import live, olt_event_words
 from portal.web.access import requires

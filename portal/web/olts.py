@@ -13,10 +13,10 @@ from werkzeug.wrappers import Response as BaseResponse
 
 from portal.domain.statuses import Role
 from portal.extensions import htmx
-from portal.models import Olt
 from portal.queries import catalogue, holders, keyset, olts, workflows
 from portal.services.errors import Invalid
 from portal.services.network import olts as service
+from portal.tables import Olt
 from portal.web import args, live, timeline
 from portal.web.access import requires
 from portal.web.export import Cell, csv_file

@@ -8,7 +8,7 @@ from flask_babel import gettext as _
 
 from portal.domain import serials
 from portal.domain.statuses import OnuEventKind, Presence
-from portal.models import OnuEvent
+from portal.tables import OnuEvent
 from portal.web.formatting import coarse
 from portal.web.state_words import state_word
 

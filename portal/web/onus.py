@@ -11,8 +11,8 @@ from sqlalchemy import Row
 
 from portal.domain import serials
 from portal.domain.statuses import Presence, Role
-from portal.models import Olt
 from portal.queries import keyset, olts, onu_detail, onu_power, onus
+from portal.tables import Olt
 from portal.web import args, live, metrics, onu_events
 from portal.web import onu_power as power_chart
 from portal.web.access import requires

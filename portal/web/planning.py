@@ -12,11 +12,11 @@ from portal.domain import node_fields
 from portal.domain.feasibility import Feasibility, Verdict
 from portal.domain.fields import read_all
 from portal.domain.statuses import DEFAULT_PRIORITY, NodeKind, Role
-from portal.models import Olt
 from portal.queries import feasibility, olts, phases, pool_advice, templates
 from portal.queries.feasibility import Edit, OltFit
 from portal.services.coordinating import phases as service
 from portal.services.errors import ServiceError
+from portal.tables import Olt
 from portal.web import args, live
 from portal.web.access import requires
 from portal.web.formatting import duration_ms, now, number, percent

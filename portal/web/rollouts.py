@@ -8,10 +8,10 @@ from flask_login import current_user
 from werkzeug.wrappers import Response as BaseResponse
 
 from portal.domain.statuses import Role, RolloutStatus
-from portal.models import TemplateRollout
 from portal.queries import olts, rollouts, templates
 from portal.services.errors import ServiceError
 from portal.services.network import rollouts as service
+from portal.tables import TemplateRollout
 from portal.web import live
 from portal.web.access import requires
 from portal.web.formatting import now

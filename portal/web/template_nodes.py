@@ -11,10 +11,10 @@ from wtforms.validators import Optional
 from wtforms.widgets import HiddenInput
 
 from portal.domain.statuses import NodeKind, Role
-from portal.models import TemplateNode, WorkflowTemplate
 from portal.queries import templates
 from portal.services.errors import Conflict, Invalid
 from portal.services.network import template_nodes as service
+from portal.tables import TemplateNode, WorkflowTemplate
 from portal.web import args
 from portal.web.access import requires
 from portal.web.formatting import now

@@ -13,13 +13,13 @@ from wtforms.validators import DataRequired, Length, Optional
 from wtforms.widgets import HiddenInput
 
 from portal.domain.statuses import Role
-from portal.models import WorkflowTemplate
 from portal.queries import olts, templates
 from portal.queries.remembered import changes, remembered
 from portal.services.errors import Conflict, Invalid
 from portal.services.network import standing
 from portal.services.network import templates as service
 from portal.services.network.standing import OltStand, Stand, TemplateStand
+from portal.tables import WorkflowTemplate
 from portal.web import args, live
 from portal.web.access import requires
 from portal.web.formatting import now, number

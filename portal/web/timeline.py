@@ -14,10 +14,10 @@ from portal.domain.plans import PlannedSlot
 from portal.domain.quota import HOUR
 from portal.domain.schedule import DELAYED_AFTER
 from portal.domain.statuses import AttemptStatus, ExecutionStatus, Role, Trigger
-from portal.models import Olt
 from portal.queries import olts as olts_query
 from portal.queries import timeline as query
 from portal.queries.timeline import Hour, NodeRow, Run, Skip, Try
+from portal.tables import Olt
 from portal.web import live
 from portal.web.access import requires
 from portal.web.formatting import duration_ms, hour, now, number

@@ -10,10 +10,10 @@ from werkzeug.wrappers import Response as BaseResponse
 
 from portal.domain.statuses import Role
 from portal.extensions import htmx
-from portal.models import TrialMode
 from portal.queries import olts, onus, trials, workflows
 from portal.services.errors import Invalid, ServiceError
 from portal.services.trying import trials as service
+from portal.tables import TrialMode
 from portal.web import live, metrics
 from portal.web.access import requires
 from portal.web.formatting import now

@@ -7,9 +7,9 @@ from flask import Response, abort, flash, redirect, request, url_for
 from werkzeug.wrappers import Response as BaseResponse
 
 from portal.extensions import htmx
-from portal.models import Olt, WorkflowNode
 from portal.queries import olts, workflows
 from portal.services.network.undoing import UNDOABLE
+from portal.tables import Olt, WorkflowNode
 from portal.web import live
 from portal.web.formatting import now
 from portal.web.forms import ActionForm

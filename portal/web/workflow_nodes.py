@@ -12,13 +12,13 @@ from flask_babel import gettext as _
 from flask_login import current_user
 
 from portal.domain.statuses import NodeKind, Role
-from portal.models import Olt, WorkflowNode
 from portal.queries import catalogue, workflows
 from portal.services.errors import Conflict, Invalid, NotFound
 from portal.services.network import editing, resetting
 from portal.services.network import workflows as service
 from portal.services.network.editing import EditConflict, Opened
 from portal.services.network.trees import columns_of
+from portal.tables import Olt, WorkflowNode
 from portal.web import args, live
 from portal.web.access import requires
 from portal.web.formatting import now

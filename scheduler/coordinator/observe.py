@@ -9,8 +9,8 @@ from operator import itemgetter
 from sqlalchemy import select
 from sqlalchemy.orm import Session
 
-from portal.models import CoordinatorState
 from portal.services.bulk_rows import fetch_rows
+from portal.tables import CoordinatorState
 from scheduler.coordinator import decide
 
 # The law of `clock.runs`, once more: a node is on when it, its workflow and the template that it came from are.

@@ -13,12 +13,12 @@ from portal.domain import quota
 from portal.domain.messages import N_, Message
 from portal.domain.statuses import EventType, QuotaStatus, SkipReason
 from portal.extensions import after_commit, transaction
-from portal.models import CoordinatorState, Execution, Olt
 from portal.services import bulk, decisions
 from portal.services.bulk_rows import change_rows, moment
 from portal.services.coordinating import plans, trackers
 from portal.services.coordinating.trackers import Adjusted
 from portal.services.dispatch import executions, waiting
+from portal.tables import CoordinatorState, Execution, Olt
 from scheduler.coordinator import decide, observe
 from scheduler.coordinator.decide import Change, ChangeKind, Decision, Snapshot
 

@@ -11,9 +11,9 @@ from sqlalchemy.orm import Session, aliased
 
 from portal import masters
 from portal.domain.statuses import ExecutionStatus
-from portal.models import Execution, Olt, Pool, Workflow, WorkflowNode
 from portal.services.dispatch import clock
 from portal.services.dispatch.pool import POOL_GONE_AFTER
+from portal.tables import Execution, Olt, Pool, Workflow, WorkflowNode
 from scheduler.timemachine.whatif import Nonsense
 from scheduler.timemachine.world import ALL_SITES, NodeSpec, OltSpec, Rules, World
 

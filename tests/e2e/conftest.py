@@ -21,7 +21,7 @@ from werkzeug.serving import make_server
 from app import create_app
 from config import Settings
 from portal.extensions import db, transaction
-from portal.models import User
+from portal.tables import User
 from tests.conftest import FERNET_KEY, Databases
 from tests.support import routes, seed
 from tests.support.pages import Visitor

@@ -26,7 +26,7 @@ from sqlalchemy import func, select, update
 from app import create_app
 from config import load_settings
 from jobs.snmp.simulator.farm import Farm, start_farm
-from portal import models as m
+from portal import tables as m
 from portal.domain.statuses import OltState, Role
 from portal.extensions import db, transaction
 from portal.services.cataloguing import catalogue

@@ -10,7 +10,7 @@ from sqlalchemy import select, update
 
 from portal.domain.statuses import ExecutionStatus, OltState
 from portal.extensions import db
-from portal.models import Execution, Olt, Poller, PollerStats, Pool
+from portal.tables import Execution, Olt, Poller, PollerStats, Pool
 from tests.e2e.conftest import Portal, Visit
 
 pytestmark = pytest.mark.e2e

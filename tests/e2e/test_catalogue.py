@@ -9,7 +9,7 @@ from playwright.sync_api import Page, expect
 from sqlalchemy import delete, select, update
 
 from portal import queueing
-from portal.models import Oid, PonPort, Trial, TrialStatus
+from portal.tables import Oid, PonPort, Trial, TrialStatus
 from tests.e2e.conftest import Portal, Visit
 from tests.e2e.test_olts import wider_than_the_screen
 

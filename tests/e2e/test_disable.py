@@ -13,7 +13,7 @@ from app import create_app
 from config import load_settings
 from portal.domain.statuses import ExecutionStatus
 from portal.extensions import db
-from portal.models import Olt
+from portal.tables import Olt
 from tests.conftest import Databases
 from tests.support import seed
 from tests.support.live import Live, polled

@@ -8,7 +8,7 @@ from playwright.sync_api import Page, expect
 from sqlalchemy import delete, update
 
 from portal.domain.statuses import ExecutionStatus, Trigger
-from portal.models import Execution, Olt, Poller, User
+from portal.tables import Execution, Olt, Poller, User
 from tests.e2e.conftest import Portal, Visit
 
 pytestmark = pytest.mark.e2e

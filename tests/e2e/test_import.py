@@ -9,7 +9,7 @@ from playwright.sync_api import expect
 from sqlalchemy import delete, func, select
 
 from portal.extensions import db
-from portal.models import Olt
+from portal.tables import Olt
 from tests.e2e.conftest import Portal, Visit
 
 pytestmark = pytest.mark.e2e

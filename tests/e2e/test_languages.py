@@ -11,7 +11,7 @@ from playwright.sync_api import Page
 from sqlalchemy import select
 
 from portal.extensions import db
-from portal.models import Notification, Onu, TemplateNode, WorkflowNode
+from portal.tables import Notification, Onu, TemplateNode, WorkflowNode
 from tests.e2e.conftest import Portal, Visit
 from tests.support.routes import Address
 

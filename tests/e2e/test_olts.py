@@ -10,7 +10,7 @@ from sqlalchemy import select, update
 from portal import queueing
 from portal.domain.statuses import OltState
 from portal.extensions import db
-from portal.models import Execution, Olt, Onu, Probe, ProbeStatus
+from portal.tables import Execution, Olt, Onu, Probe, ProbeStatus
 from tests.e2e.conftest import Portal, Visit
 
 pytestmark = pytest.mark.e2e

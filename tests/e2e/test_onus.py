@@ -9,7 +9,7 @@ from sqlalchemy import select, update
 
 from portal import queueing
 from portal.extensions import db
-from portal.models import Onu, OnuHistory, Trial, TrialStatus
+from portal.tables import Onu, OnuHistory, Trial, TrialStatus
 from tests.e2e.conftest import Portal, Visit
 from tests.integration.pages.test_trials import ROW, answer
 

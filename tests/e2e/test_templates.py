@@ -9,8 +9,8 @@ from playwright.sync_api import Page, expect
 from sqlalchemy import delete, func, select
 
 from portal.extensions import db
-from portal.models import Credential, Olt, Workflow, WorkflowNode, WorkflowTemplate
 from portal.services.network import olts, template_nodes, templates
+from portal.tables import Credential, Olt, Workflow, WorkflowNode, WorkflowTemplate
 from tests.e2e.conftest import Portal, Visit
 
 pytestmark = pytest.mark.e2e

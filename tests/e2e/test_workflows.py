@@ -10,9 +10,9 @@ from playwright.sync_api import Locator, Page, expect
 from sqlalchemy import delete
 
 from portal.extensions import db
-from portal.models import Olt, Workflow, WorkflowNode
 from portal.services.network import workflows
 from portal.services.network.trees import tree_of
+from portal.tables import Olt, Workflow, WorkflowNode
 from tests.e2e.conftest import Portal, Visit
 
 pytestmark = pytest.mark.e2e

@@ -10,7 +10,7 @@ from sqlalchemy import func, select
 from bench import common, judges
 from portal import queueing
 from portal.extensions import db
-from portal.models import Execution, WorkflowNode
+from portal.tables import Execution, WorkflowNode
 from scheduler import periodic, process
 from tests.faults.conftest import Polled
 from tests.support.live import Live

@@ -14,7 +14,7 @@ import pytest
 from bench import common, judges, stale_writes
 from portal.domain.statuses import ExecutionStatus
 from portal.extensions import db
-from portal.models import SchedulerState
+from portal.tables import SchedulerState
 from tests.faults.conftest import Polled
 from tests.support.live import LOG, Live
 

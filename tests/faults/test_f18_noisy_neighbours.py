@@ -13,8 +13,8 @@ from bench import noisy
 from bench.common import quantile
 from portal.domain.statuses import ExecutionStatus
 from portal.extensions import db
-from portal.models import Execution, ExecutionAttempt
 from portal.services.dispatch import run_requests
+from portal.tables import Execution, ExecutionAttempt
 from tests.faults.conftest import Polled
 from tests.faults.simulated import Node, Started, World
 from tests.support.live import ACTOR, Live

@@ -14,8 +14,8 @@ from jobs.snmp.errors import SnmpError
 from portal.domain.composite import SnmpTarget
 from portal.domain.statuses import TERMINAL, AttemptStatus, ErrorKind, ExecutionStatus
 from portal.extensions import db
-from portal.models import Execution, ExecutionAttempt, ExecutionStep, OnuData
 from portal.services.dispatch import run_requests
+from portal.tables import Execution, ExecutionAttempt, ExecutionStep, OnuData
 from tests.conftest import BOTH, Databases
 from tests.faults.rogue_olt import DESCRIPTION, LATE_SECONDS, MANNERS, ONUS, STATE, rogue_olts
 from tests.support.live import ACTOR, Live, polled

@@ -22,8 +22,8 @@ from portal import queueing
 from portal.domain.composite import CompositeResult, CompositeWork
 from portal.domain.statuses import TERMINAL, AttemptStatus, ErrorKind, ExecutionStatus, OltState
 from portal.extensions import db
-from portal.models import ExecutionAttempt, ExecutionStep, Olt
 from portal.services.dispatch import run_requests
+from portal.tables import ExecutionAttempt, ExecutionStep, Olt
 from tests.faults.conftest import Polled
 from tests.support.live import ACTOR, LOG, Live
 

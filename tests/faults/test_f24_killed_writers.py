@@ -13,8 +13,8 @@ from bench import commit_audit, committing, killed_writers
 from bench.killed_writers import Plan
 from portal.domain.statuses import ExecutionStatus, Trigger
 from portal.extensions import db, transaction
-from portal.models import Execution, ExecutionAttempt, ExecutionStep, Olt, OnuData
 from portal.services.dispatch import executions
+from portal.tables import Execution, ExecutionAttempt, ExecutionStep, Olt, OnuData
 
 pytestmark = [pytest.mark.integration, pytest.mark.fault, pytest.mark.timeout(240)]
 

@@ -8,9 +8,9 @@ import pytest
 from bench import judges
 from portal.domain.statuses import ExecutionStatus
 from portal.extensions import db
-from portal.models import Olt
 from portal.services.dispatch import run_requests
 from portal.services.network import olts
+from portal.tables import Olt
 from tests.faults.conftest import Polled
 from tests.support.live import ACTOR, LOG, Live
 

@@ -30,8 +30,8 @@ from jobs.worker import PollerWorker, close_connections
 from portal import queueing
 from portal.domain.statuses import AttemptStatus, ExecutionStatus, StepStatus
 from portal.extensions import db
-from portal.models import Execution, ExecutionAttempt, ExecutionStep, Onu, OnuData
 from portal.services.dispatch import run_requests
+from portal.tables import Execution, ExecutionAttempt, ExecutionStep, Onu, OnuData
 from scheduler.reaper import reap
 from tests.support.builders import ACTOR, make_chained, make_node, make_olt
 from tests.support.redis_server import RedisServer

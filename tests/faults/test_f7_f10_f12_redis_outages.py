@@ -9,8 +9,8 @@ import pytest
 from bench import judges
 from portal.domain.statuses import AttemptStatus, ErrorKind, ExecutionStatus
 from portal.extensions import db
-from portal.models import SchedulerState
 from portal.queries import pulse
+from portal.tables import SchedulerState
 from tests.faults.conftest import Polled
 from tests.support.live import LOG, Live
 

@@ -22,12 +22,12 @@ from portal.domain import alerting
 from portal.domain.messages import N_
 from portal.domain.statuses import AlertKind, NotificationStatus, OltState, Severity
 from portal.extensions import db, keyring, transaction
-from portal.models import AuditLog, Channel, Notification, Olt, QuotaViolation
 from portal.queries.alerts import channels as read_channels
 from portal.services import retention
 from portal.services.alerting import alerts, by_hand, channels, delivery
 from portal.services.dispatch import reachability
 from portal.services.errors import Conflict, Invalid, NotFound
+from portal.tables import AuditLog, Channel, Notification, Olt, QuotaViolation
 from scheduler import upkeep
 from tests.conftest import FERNET_KEY
 from tests.support.builders import ACTOR, make_olt

@@ -8,8 +8,8 @@ from sqlalchemy import select
 from portal.domain import alerting
 from portal.domain.statuses import AlertKind, NotificationStatus, Severity
 from portal.extensions import db, transaction
-from portal.models import Notification, Olt, QuotaViolation
 from portal.services.alerting import alerts, channels
+from portal.tables import Notification, Olt, QuotaViolation
 from tests.support.live import ACTOR, Live
 from tests.support.receiver import receiver
 

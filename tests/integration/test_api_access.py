@@ -15,9 +15,9 @@ from werkzeug.test import TestResponse
 from portal.api.operations import OPERATIONS, Operation
 from portal.domain.roles import allows
 from portal.domain.statuses import Role
-from portal.models import ApiToken, User, WorkflowNode
 from portal.queries import pollers, pulse
 from portal.services.people import tokens
+from portal.tables import ApiToken, User, WorkflowNode
 from tests.support import seed_quotas
 from tests.support.api import Client, by_session, by_token, error_of, furnished, make_token, ready
 from tests.support.web import written

@@ -16,7 +16,7 @@ from portal.api import openapi, schema
 from portal.api.operations import OPERATIONS, Operation
 from portal.domain.statuses import ExecutionStatus, PollerStatus
 from portal.extensions import limiter
-from portal.models import Execution, Poller, PollerStats, WorkflowNode
+from portal.tables import Execution, Poller, PollerStats, WorkflowNode
 from tests.support import seed_quotas
 from tests.support.api import Client, by_token, furnished, problems, waiting_fields
 from tests.support.web import written

@@ -14,10 +14,10 @@ from sqlalchemy import event, func, select, update
 
 from portal.domain.statuses import ErrorKind, ExecutionStatus, Trigger
 from portal.extensions import db
-from portal.models import AuditLog, Execution, Olt, WorkflowNode
 from portal.queries import api as queries
 from portal.queries import keyset
 from portal.services.dispatch import run_requests
+from portal.tables import AuditLog, Execution, Olt, WorkflowNode
 from tests.support.api import Client, by_session, by_token, ended, error_of, furnished, ready, waiting_fields
 from tests.support.builders import make_chained, make_node, make_olt
 from tests.support.web import written

@@ -9,8 +9,8 @@ from flask import Flask
 from portal.api.waiting import WHY
 from portal.domain.statuses import ExecutionStatus, OltState, PollerStatus
 from portal.extensions import db
-from portal.models import Execution, PollerStats, Pool
 from portal.queries.queue import Cause
+from portal.tables import Execution, PollerStats, Pool
 from tests.support.api import Client, by_token, error_of, furnished, make_poller, make_token, ready, waiting_fields
 from tests.support.builders import make_node, make_olt
 from tests.support.web import written

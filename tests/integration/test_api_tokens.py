@@ -11,9 +11,9 @@ from sqlalchemy.orm import Session
 
 from portal.domain.statuses import Role
 from portal.extensions import Base, db
-from portal.models import ApiToken, AuditLog
 from portal.services.errors import Invalid, NotFound
 from portal.services.people import tokens
+from portal.tables import ApiToken, AuditLog
 from tests.support.api import Client, ready
 
 

@@ -15,8 +15,8 @@ from jobs import cli_snmp, trying
 from jobs.snmp.fake import FakeSession, Faults, Request, fake_factory
 from portal.domain.composite import SnmpTarget
 from portal.extensions import db
-from portal.models import Olt, Onu, PonPort
 from portal.services.cataloguing import catalogue, catalogue_shipped
+from portal.tables import Olt, Onu, PonPort
 from tests.support import builders
 
 STATE = "1.3.6.1.4.1.2011.6.128.1.1.2.46.1.15"

@@ -23,7 +23,10 @@ from portal.domain.statuses import (
     SkipReason,
 )
 from portal.extensions import db, transaction
-from portal.models import (
+from portal.services.coordinating import closing, trackers
+from portal.services.coordinating.audit import audit
+from portal.services.network import olts, workflows
+from portal.tables import (
     Channel,
     CoordinatorHour,
     CoordinatorLog,
@@ -35,9 +38,6 @@ from portal.models import (
     QuotaViolation,
     WorkflowNode,
 )
-from portal.services.coordinating import closing, trackers
-from portal.services.coordinating.audit import audit
-from portal.services.network import olts, workflows
 from scheduler.coordinator import loop, observe, reconcile
 from tests.integration.test_quotas import at, counts, pending_ones, run, tracker
 from tests.support.builders import ACTOR, make_node, make_olt

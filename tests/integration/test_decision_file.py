@@ -17,8 +17,8 @@ from sqlalchemy.orm import Session
 
 from portal.domain.statuses import EventType, SkipReason
 from portal.extensions import db, transaction
-from portal.models import CoordinatorLog
 from portal.services import decision_file, decisions
+from portal.tables import CoordinatorLog
 from scheduler import upkeep
 from tests.support import builders
 

@@ -15,10 +15,10 @@ from sqlalchemy import select
 from jobs.snmp.simulator.farm import Farm, start_farm
 from portal.domain.statuses import AttemptStatus, ErrorKind, ExecutionStatus
 from portal.extensions import db
-from portal.models import ExecutionAttempt, ExecutionStep, Poller, Pool, Probe
 from portal.services.dispatch import pool, run_requests
 from portal.services.network import olts
 from portal.services.trying import probes
+from portal.tables import ExecutionAttempt, ExecutionStep, Poller, Pool, Probe
 from tests.support.live import ACTOR, Live
 
 SUCCESS, FAILED, RUNNING = ExecutionStatus.SUCCESS, ExecutionStatus.FAILED, ExecutionStatus.RUNNING

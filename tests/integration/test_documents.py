@@ -17,7 +17,8 @@ from sqlalchemy import select
 from portal import queueing
 from portal.domain.statuses import EventType, ExecutionStatus, PlanStatus, QuotaStatus, Severity, SkipReason
 from portal.extensions import db
-from portal.models import (
+from portal.services.network import olts, workflows
+from portal.tables import (
     CoordinatorLog,
     Execution,
     ExecutionPlan,
@@ -27,7 +28,6 @@ from portal.models import (
     SchedulerState,
     WorkflowNode,
 )
-from portal.services.network import olts, workflows
 from tests.support.live import ACTOR, Live, polled
 from tests.support.stack import StackError
 

@@ -16,10 +16,10 @@ from portal.domain.composite import CompositeResult, CompositeWork, StepResult
 from portal.domain.slots import DueMaster, Plan
 from portal.domain.statuses import AttemptStatus, ErrorKind, ExecutionStatus, OltState, StepStatus, Trigger
 from portal.extensions import db, transaction
-from portal.models import CoordinatorLog, Execution, ExecutionAttempt, ExecutionStep, Olt, WorkflowNode
 from portal.services.dispatch import executions, life, run_requests, slots, work
 from portal.services.dispatch.executions import StaleToken
 from portal.services.network import olts, workflows
+from portal.tables import CoordinatorLog, Execution, ExecutionAttempt, ExecutionStep, Olt, WorkflowNode
 from scheduler import due, planner
 from scheduler.tick import next_cron
 from tests.support.builders import ACTOR, make_chained, make_node, make_olt

@@ -23,11 +23,11 @@ from portal.domain.statuses import (
     StepStatus,
 )
 from portal.extensions import db, transaction
-from portal.models import Execution, ExecutionAttempt, ExecutionStep, NodePace, PollerStats, Pool, WorkflowNode
 from portal.queries import explain as query
 from portal.services import decisions
 from portal.services.dispatch import reachability
 from portal.services.network import workflows
+from portal.tables import Execution, ExecutionAttempt, ExecutionStep, NodePace, PollerStats, Pool, WorkflowNode
 from scheduler.coordinator import loop
 from tests.support import builders
 

@@ -6,9 +6,9 @@ import pytest
 from sqlalchemy import select
 from sqlalchemy.orm import Session
 
-from portal.models import Credential, IndexFormula, Oid, Olt, OltIndexFamily, PonPort
 from portal.services.cataloguing import catalogue, index_families, recognition
 from portal.services.network import credentials, olts
+from portal.tables import Credential, IndexFormula, Oid, Olt, OltIndexFamily, PonPort
 
 ACTOR = "rosa"
 

@@ -8,8 +8,8 @@ import pytest
 from sqlalchemy import case, select
 from sqlalchemy.orm import Session
 
-from portal.models import Olt
 from portal.queries import keyset
+from portal.tables import Olt
 from tests.support.builders import make_olt
 
 BY_TIME = keyset.Order((Olt.created_at, Olt.id))

@@ -20,7 +20,9 @@ from portal.domain.statuses import (
     Trigger,
 )
 from portal.extensions import transaction
-from portal.models import (
+from portal.services import decisions, retention
+from portal.services.coordinating import ledger
+from portal.tables import (
     CoordinatorHour,
     CoordinatorLog,
     Execution,
@@ -29,8 +31,6 @@ from portal.models import (
     NodeDay,
     WorkflowNode,
 )
-from portal.services import decisions, retention
-from portal.services.coordinating import ledger
 from tests.support.builders import NOW, make_chained, make_node, make_olt
 
 HOUR = quota.HOUR

@@ -10,10 +10,10 @@ from sqlalchemy.orm import Session
 
 from portal.domain.statuses import AlertKind, EventType, SkipReason
 from portal.extensions import transaction
-from portal.models import Channel, CoordinatorLog, Execution, Notification, QuotaTracker, QuotaViolation, WorkflowNode
 from portal.services.coordinating import closing
 from portal.services.coordinating.audit import audit
 from portal.services.dispatch import clock, set_back, slots
+from portal.tables import Channel, CoordinatorLog, Execution, Notification, QuotaTracker, QuotaViolation, WorkflowNode
 from scheduler import due, planner
 from scheduler.coordinator import loop
 from tests.integration.test_quotas import at, refresh, run

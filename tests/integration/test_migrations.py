@@ -14,9 +14,9 @@ from app import create_app
 from config import Settings
 from portal.domain.statuses import AlertKind, NotificationStatus, Severity
 from portal.extensions import db, transaction
-from portal.models import AuditLog, Brand, Channel, Credential, Notification, Olt
 from portal.models.types import EncryptedText
 from portal.services import audit
+from portal.tables import AuditLog, Brand, Channel, Credential, Notification, Olt
 from tests.conftest import FERNET_KEY, Databases
 
 FOLDER = str(Path(__file__).resolve().parents[2] / "migrations")

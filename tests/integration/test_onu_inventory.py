@@ -13,12 +13,12 @@ from portal.domain.composite import ColumnReadings, CompositeResult, Progress, R
 from portal.domain.formulas import IndexFormula
 from portal.domain.readings import NO_SUCH_INSTANCE, Reading, StateLabel, ValueSpec, ValueType, decode, decoder
 from portal.domain.statuses import ErrorKind, OltState, OnuEventKind, Presence, StepStatus
-from portal.models import ExecutionStep, OltRead, Onu, OnuData, OnuEvent, OnuHistory, WorkflowNode
 from portal.models.onu import METRIC_LENGTH
 from portal.queries import onus as pages
 from portal.services.collecting import history
 from portal.services.collecting.readings import Books
 from portal.services.dispatch import executions, run_requests
+from portal.tables import ExecutionStep, OltRead, Onu, OnuData, OnuEvent, OnuHistory, WorkflowNode
 from tests.support.builders import ACTOR, make_chained, make_node, make_olt
 
 PORT = 4194312448  # GPON 0/1/1

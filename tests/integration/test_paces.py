@@ -9,8 +9,8 @@ from sqlalchemy.orm import Session
 from portal.domain import pace
 from portal.domain.statuses import ExecutionStatus, Trigger
 from portal.extensions import transaction
-from portal.models import Execution, NodePace, WorkflowNode
 from portal.services.coordinating import paces
+from portal.tables import Execution, NodePace, WorkflowNode
 from tests.support.builders import NOW, make_node, make_olt
 
 MINUTE = timedelta(minutes=1)

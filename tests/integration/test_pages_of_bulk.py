@@ -16,8 +16,8 @@ from werkzeug.test import TestResponse
 
 from portal.domain.statuses import ExecutionStatus, OltState
 from portal.extensions import db
-from portal.models import AuditLog, Execution, Olt
 from portal.queries import olts
+from portal.tables import AuditLog, Execution, Olt
 from portal.web import olt_picks
 from tests.support import builders, seed
 from tests.support.pages import Visitor, path_of, soup, text_of, title_of

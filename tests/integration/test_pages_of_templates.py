@@ -10,7 +10,7 @@ from sqlalchemy import update
 
 from portal.domain.statuses import NodeKind
 from portal.extensions import db
-from portal.models import AuditLog, Olt, TemplateNode, Workflow, WorkflowNode, WorkflowTemplate
+from portal.tables import AuditLog, Olt, TemplateNode, Workflow, WorkflowNode, WorkflowTemplate
 from tests.support import builders, seed
 from tests.support.pages import Visitor, path_of, soup, text_of
 from tests.support.web import english, quick, statements, written

@@ -18,7 +18,6 @@ from portal.domain import plans as domain_plans
 from portal.domain.feasibility import Verdict
 from portal.domain.statuses import ExecutionStatus, LossCause, NodeKind, OltState, PlanStatus, QuotaStatus
 from portal.extensions import db, transaction
-from portal.models import AuditLog, Execution, ExecutionPlan, NodePace, Olt, Pool, QuotaLoss, QuotaTracker, WorkflowNode
 from portal.queries import feasibility, pool_advice
 from portal.queries import phases as phase_queries
 from portal.services import retention
@@ -26,6 +25,7 @@ from portal.services.coordinating import forecasts, phases, plans
 from portal.services.dispatch import clock
 from portal.services.errors import Conflict
 from portal.services.network import workflows
+from portal.tables import AuditLog, Execution, ExecutionPlan, NodePace, Olt, Pool, QuotaLoss, QuotaTracker, WorkflowNode
 from tests.support.builders import ACTOR, NOW, make_node, make_olt
 
 HOUR = datetime(2026, 11, 27, 10, tzinfo=UTC)

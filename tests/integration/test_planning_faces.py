@@ -10,8 +10,8 @@ from flask import Flask
 
 from portal.domain import quota
 from portal.extensions import db
-from portal.models import NodePace, WorkflowNode
 from portal.services.coordinating import plans
+from portal.tables import NodePace, WorkflowNode
 from tests.conftest import Databases
 from tests.support import builders
 from tests.support.api import by_token, ready

@@ -17,11 +17,11 @@ from portal.domain import quota
 from portal.domain.quota import Counts
 from portal.domain.statuses import ExecutionStatus, LossCause, NodeKind, QuotaStatus, Severity
 from portal.extensions import db, transaction
-from portal.models import CoordinatorLog, QuotaLoss, QuotaTracker, QuotaViolation, WorkflowNode
 from portal.queries import quota_list, quota_slots, quotas, violations
 from portal.services.coordinating import closing
 from portal.services.coordinating.audit import Audited, Difference
 from portal.services.network import workflows
+from portal.tables import CoordinatorLog, QuotaLoss, QuotaTracker, QuotaViolation, WorkflowNode
 from tests.integration.test_quotas import at, pending_ones, refresh, run
 from tests.support.builders import ACTOR, make_node, make_olt
 from tests.support.ticking import tick

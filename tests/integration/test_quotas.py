@@ -16,12 +16,12 @@ from portal.domain import quota
 from portal.domain.composite import CompositeResult, StepResult
 from portal.domain.statuses import ErrorKind, ExecutionStatus, LossCause, NodeKind, StepStatus
 from portal.extensions import db, transaction
-from portal.models import CoordinatorState, Execution, Olt, QuotaLoss, QuotaTracker, WorkflowNode
 from portal.services.accounting import quotas
 from portal.services.coordinating import closing, trackers
 from portal.services.coordinating.audit import audit
 from portal.services.dispatch import executions, run_requests, slots
 from portal.services.network import olts, workflows
+from portal.tables import CoordinatorState, Execution, Olt, QuotaLoss, QuotaTracker, WorkflowNode
 from portal.web.words import face
 from scheduler import due, planner
 from scheduler.tick import next_cron

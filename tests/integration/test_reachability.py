@@ -17,10 +17,10 @@ from portal.domain.statuses import (
     StepStatus,
     Trigger,
 )
-from portal.models import AuditLog, CoordinatorLog, Execution, Olt, WorkflowNode
 from portal.services.dispatch import executions, reachability
 from portal.services.errors import Invalid, NotFound
 from portal.services.network import olts
+from portal.tables import AuditLog, CoordinatorLog, Execution, Olt, WorkflowNode
 from tests.support.builders import ACTOR, make_node, make_olt
 
 SECOND, MINUTE = timedelta(seconds=1), timedelta(minutes=1)

@@ -10,9 +10,9 @@ from sqlalchemy.orm import Session
 from portal.domain.composite import ColumnReadings, CompositeResult, StepResult
 from portal.domain.readings import Reading
 from portal.domain.statuses import EventType, Presence, StepStatus
-from portal.models import CoordinatorLog, Execution, Onu, OnuData, OnuEvent, PonPort, WorkflowNode
 from portal.services.collecting import onus
 from portal.services.dispatch import executions, run_requests
+from portal.tables import CoordinatorLog, Execution, Onu, OnuData, OnuEvent, PonPort, WorkflowNode
 from tests.support.builders import ACTOR, make_chained, make_node, make_olt
 
 PORT = 4194312448  # GPON 0/1/1

@@ -9,7 +9,7 @@ from sqlalchemy import select
 from jobs.snmp.simulator.farm import Farm, start_farm
 from portal.domain.statuses import ExecutionStatus
 from portal.extensions import db
-from portal.models import PonPort
+from portal.tables import PonPort
 from tests.support.live import Live
 
 WALKS = Path(__file__).resolve().parents[3] / "shared" / "olt" / "walks"

@@ -18,9 +18,9 @@ from jobs.snmp.simulator.farm import Farm, start_farm
 from jobs.snmp.simulator.usm import V3User
 from portal import queueing
 from portal.domain.statuses import OltState
-from portal.models import Olt
 from portal.services.dispatch import reachability
 from portal.services.network import olts
+from portal.tables import Olt
 from tests.support.builders import ACTOR, make_credential, make_olt
 from tests.support.redis_server import RedisServer
 

@@ -6,10 +6,10 @@ import pytest
 from sqlalchemy.orm import Session
 
 from portal.domain.statuses import ExecutionStatus, Trigger
-from portal.models import Execution, QuotaTracker, TemplateRollout
 from portal.queries import rollouts
 from portal.services.network import rollouts as service
 from portal.services.network import template_nodes, templates
+from portal.tables import Execution, QuotaTracker, TemplateRollout
 from tests.support.builders import ACTOR, make_olt
 
 START = datetime(2026, 11, 27, 10, 20, tzinfo=UTC)

@@ -8,10 +8,10 @@ from sqlalchemy.orm import Session
 
 from portal.domain.composite import CompositeResult, StepResult
 from portal.domain.statuses import AttemptStatus, ErrorKind, ExecutionStatus, StepStatus, Trigger
-from portal.models import AuditLog, CoordinatorLog, Execution, ExecutionAttempt
 from portal.services.dispatch import executions, run_requests, tickets
 from portal.services.errors import Conflict, Invalid, NotFound
 from portal.services.network import olts
+from portal.tables import AuditLog, CoordinatorLog, Execution, ExecutionAttempt
 from tests.integration.test_executions import outcome, slot_taken, started, tick
 from tests.support.builders import ACTOR, make_chained, make_node, make_olt
 

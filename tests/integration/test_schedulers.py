@@ -7,7 +7,7 @@ import pytest
 from sqlalchemy import select
 
 from portal.extensions import db
-from portal.models import Execution, SchedulerState
+from portal.tables import Execution, SchedulerState
 from scheduler.process import LEADER_SECONDS
 from tests.support.live import Live
 

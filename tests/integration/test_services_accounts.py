@@ -10,11 +10,11 @@ from sqlalchemy.orm import Session
 
 from portal.domain.statuses import Role
 from portal.extensions import KeyringError, keyring
-from portal.models import AuditLog, Channel, User
 from portal.services import keys
 from portal.services.errors import Invalid, NotFound
 from portal.services.network import credentials
 from portal.services.people import users
+from portal.tables import AuditLog, Channel, User
 from tests.conftest import FERNET_KEY
 from tests.support.builders import ACTOR, COMMUNITY, PASSWORD, make_credential, make_olt, make_user
 

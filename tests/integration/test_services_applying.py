@@ -8,7 +8,12 @@ from sqlalchemy.orm import Session
 
 from portal.domain.statuses import EventType, ExecutionStatus
 from portal.extensions import Base
-from portal.models import (
+from portal.services.errors import Conflict, Invalid, NotFound
+from portal.services.importing import inventory
+from portal.services.network import applying, standing, template_nodes, templates, workflows
+from portal.services.network.many import Effect
+from portal.services.network.standing import Stand
+from portal.tables import (
     AuditLog,
     CoordinatorLog,
     Execution,
@@ -19,11 +24,6 @@ from portal.models import (
     WorkflowRevision,
     WorkflowTemplate,
 )
-from portal.services.errors import Conflict, Invalid, NotFound
-from portal.services.importing import inventory
-from portal.services.network import applying, standing, template_nodes, templates, workflows
-from portal.services.network.many import Effect
-from portal.services.network.standing import Stand
 from tests.support.builders import ACTOR, make_node, make_olt, make_zte
 
 

@@ -9,9 +9,9 @@ from sqlalchemy.orm import Session
 from portal.domain.catalogue_data import Access, Confidence
 from portal.domain.readings import ValueType
 from portal.domain.statuses import NodeKind
-from portal.models import AuditLog, IndexFormula, Oid, Olt, OltModel, StateMap
 from portal.services.cataloguing import catalogue
 from portal.services.dispatch import work
+from portal.tables import AuditLog, IndexFormula, Oid, Olt, OltModel, StateMap
 from tests.support.builders import CATALOGUE, GENERIC, HUAWEI, ZTE, make_catalogue, make_node, make_olt, make_zte
 
 NO_OIDS = replace(HUAWEI, oids=(), formulas=(), state_maps=(), models=())

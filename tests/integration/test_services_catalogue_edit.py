@@ -9,9 +9,9 @@ from sqlalchemy.orm import Session
 
 from portal.domain.catalogue_fields import OID_READERS
 from portal.domain.fields import read_all
-from portal.models import AuditLog, Brand, IndexFormula, Oid, StateMap
 from portal.services.cataloguing import catalogue, catalogue_edit, catalogue_parts, catalogue_shipped
 from portal.services.errors import Invalid
+from portal.tables import AuditLog, Brand, IndexFormula, Oid, StateMap
 from portal.web.catalogue_forms import OidForm
 from tests.support.builders import make_node, make_olt
 

@@ -9,10 +9,10 @@ from sqlalchemy import func, select, update
 from sqlalchemy.orm import Session
 
 from portal.domain.csv_rows import SheetError
-from portal.models import AuditLog, Olt, WorkflowNode
 from portal.services.importing import csv_olts, inventory
 from portal.services.importing.csv_olts import Effect, Moved, Preview, Row
 from portal.services.network import olts
+from portal.tables import AuditLog, Olt, WorkflowNode
 from tests.support.builders import ACTOR, make_catalogue, make_node, make_olt, make_zte
 
 TEMPLATE = """

@@ -8,10 +8,10 @@ import pytest
 from flask import Flask
 from sqlalchemy.orm import Session
 
-from portal.models import AuditLog, Olt
 from portal.queries import deleted_olts
 from portal.services.errors import Invalid, NotFound
 from portal.services.network import olts
+from portal.tables import AuditLog, Olt
 from tests.support.builders import ACTOR, make_olt
 
 

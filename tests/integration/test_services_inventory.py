@@ -10,7 +10,11 @@ from sqlalchemy.orm import Session
 
 from portal.domain.statuses import EventType, ExecutionStatus
 from portal.extensions import Base, keyring
-from portal.models import (
+from portal.services.dispatch import executions
+from portal.services.importing import inventory
+from portal.services.importing.inventory import InventoryInvalid, Report
+from portal.services.network import olts, workflows
+from portal.tables import (
     AuditLog,
     CoordinatorLog,
     Credential,
@@ -20,10 +24,6 @@ from portal.models import (
     WorkflowNode,
     WorkflowTemplate,
 )  # fmt: skip
-from portal.services.dispatch import executions
-from portal.services.importing import inventory
-from portal.services.importing.inventory import InventoryInvalid, Report
-from portal.services.network import olts, workflows
 from tests.support.builders import ACTOR, make_catalogue, make_node, make_olt
 from tests.unit.test_inventory_file import EXAMPLE
 

@@ -11,12 +11,12 @@ from sqlalchemy import select
 from sqlalchemy.orm import Session
 
 from portal.domain.statuses import ExecutionStatus, OltState
-from portal.models import AuditLog, Execution, Olt, WorkflowNode
 from portal.queries import keyset
 from portal.queries import olts as queries
 from portal.services.dispatch import executions
 from portal.services.errors import Invalid, NotFound
 from portal.services.network import olts, workflows
+from portal.tables import AuditLog, Execution, Olt, WorkflowNode
 from tests.support.builders import (
     ACTOR,
     make_catalogue,

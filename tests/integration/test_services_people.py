@@ -12,9 +12,9 @@ from sqlalchemy.orm import Session
 
 from portal.domain.statuses import Role
 from portal.extensions import db
-from portal.models import ApiToken, AuditLog, User
 from portal.services.errors import Conflict, Invalid, NotFound
 from portal.services.people import passwords, sessions, tokens, users
+from portal.tables import ApiToken, AuditLog, User
 from tests.support.builders import ACTOR, PASSWORD, make_user
 
 NEW = "four unrelated words here"

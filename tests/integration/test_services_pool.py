@@ -6,9 +6,9 @@ import pytest
 from sqlalchemy import select
 from sqlalchemy.orm import Session
 
-from portal.models import Poller
 from portal.services.dispatch import pool
 from portal.services.errors import Conflict, Invalid, NotFound
+from portal.tables import Poller
 from tests.support.builders import ACTOR
 
 

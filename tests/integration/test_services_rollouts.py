@@ -7,9 +7,9 @@ from sqlalchemy import select
 from sqlalchemy.orm import Session
 
 from portal.domain.statuses import RolloutStatus
-from portal.models import AuditLog, Olt, TemplateRollout, WorkflowNode, WorkflowRevision
 from portal.services.errors import Conflict, Invalid, NotFound
 from portal.services.network import applying, rollouts, template_nodes, templates, workflows
+from portal.tables import AuditLog, Olt, TemplateRollout, WorkflowNode, WorkflowRevision
 from tests.integration.test_services_applying import basic, ids, keys, node, template_node
 from tests.support.builders import ACTOR, make_node, make_zte
 

@@ -6,9 +6,9 @@ import pytest
 from sqlalchemy import select
 from sqlalchemy.orm import Session
 
-from portal.models import Olt, WorkflowTemplate
 from portal.services.errors import Invalid
 from portal.services.network import applying, tasks, templates
+from portal.tables import Olt, WorkflowTemplate
 from tests.integration.test_services_applying import basic, ids, keys, node
 from tests.support.builders import ACTOR, make_node, make_zte
 

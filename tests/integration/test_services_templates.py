@@ -7,11 +7,11 @@ from sqlalchemy import select
 from sqlalchemy.orm import Session
 
 from portal.domain.statuses import ExecutionStatus
-from portal.models import AuditLog, Execution, Olt, WorkflowNode, WorkflowTemplate
 from portal.services.dispatch import clock
 from portal.services.errors import NotFound
 from portal.services.importing import inventory
 from portal.services.network import olts, templates, workflows
+from portal.tables import AuditLog, Execution, Olt, WorkflowNode, WorkflowTemplate
 from tests.support.builders import ACTOR, make_catalogue, make_credential, make_node
 
 FILE = """

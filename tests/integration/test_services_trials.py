@@ -15,12 +15,12 @@ from jobs import trying
 from jobs.snmp.fake import FakeSession, Faults, Request, fake_factory
 from portal import queueing
 from portal.domain.statuses import ErrorKind, OltState, Presence
-from portal.models import Execution, Olt, Onu, OnuData, PonPort, Probe, ProbeStatus, Trial, TrialMode, TrialStatus
 from portal.services import retention
 from portal.services.cataloguing import catalogue
 from portal.services.errors import Invalid
 from portal.services.network import olts
 from portal.services.trying import probes, trials
+from portal.tables import Execution, Olt, Onu, OnuData, PonPort, Probe, ProbeStatus, Trial, TrialMode, TrialStatus
 from tests.support.builders import make_node, make_olt
 
 STATE = "1.3.6.1.4.1.2011.6.128.1.1.2.46.1.15"

@@ -9,10 +9,10 @@ from sqlalchemy import select
 from sqlalchemy.orm import Session
 
 from portal.domain.statuses import EventType, ExecutionStatus, NodeKind
-from portal.models import AuditLog, CoordinatorLog, Execution, Olt, WorkflowNode
 from portal.services.dispatch import clock
 from portal.services.errors import Invalid, NotFound
 from portal.services.network import placing, workflows
+from portal.tables import AuditLog, CoordinatorLog, Execution, Olt, WorkflowNode
 from tests.support.builders import ACTOR, make_chained, make_node, make_olt, make_zte
 
 RX: dict[str, Any] = {"key": "rx", "kind": "get", "oid": "huawei.onu_rx_power", "interval": "5m"}

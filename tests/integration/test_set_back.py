@@ -8,8 +8,8 @@ from sqlalchemy.orm import Session
 
 from portal.domain.statuses import EventType, ExecutionStatus, OltState
 from portal.extensions import db
-from portal.models import CoordinatorLog, Execution, Olt, WorkflowNode
 from portal.services.dispatch import reachability, reaping, set_back
+from portal.tables import CoordinatorLog, Execution, Olt, WorkflowNode
 from tests.support.builders import make_node, make_olt
 from tests.support.ticking import tick
 

@@ -16,10 +16,10 @@ from portal import queueing
 from portal.domain.slots import DueMaster, NewExecution, Plan
 from portal.domain.statuses import ErrorKind, EventType, ExecutionStatus, OltState, SkipReason, Trigger
 from portal.extensions import db
-from portal.models import CoordinatorLog, Execution, Olt, SchedulerState, Workflow, WorkflowNode, WorkflowTemplate
 from portal.models.workflow import TemplateNode
 from portal.queueing import Ticket
 from portal.services.dispatch import reaping, slots
+from portal.tables import CoordinatorLog, Execution, Olt, SchedulerState, Workflow, WorkflowNode, WorkflowTemplate
 from scheduler import due, planner
 from scheduler import reaper as reapers
 from scheduler import tick as ticks

@@ -18,11 +18,11 @@ from portal.domain.explain_facts import Facts, Hold, RunFacts
 from portal.domain.quota import HOUR
 from portal.domain.statuses import EventType, NodeKind, QuotaStatus
 from portal.extensions import db, transaction
-from portal.models import Execution, Olt, QuotaLoss, QuotaTracker, QuotaViolation, WorkflowNode
 from portal.queries import explain
 from portal.services.coordinating import closing, trackers
 from portal.services.coordinating.audit import audit
 from portal.services.dispatch import life as dispatch_life
+from portal.tables import Execution, Olt, QuotaLoss, QuotaTracker, QuotaViolation, WorkflowNode
 from scheduler import due
 from scheduler.periodic import JOBS
 from scheduler.tick import next_cron

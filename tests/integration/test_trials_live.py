@@ -7,8 +7,8 @@ from sqlalchemy import func, select
 
 from jobs.snmp.simulator.farm import Farm
 from portal.extensions import db
-from portal.models import Execution, Onu, OnuData, Trial, TrialMode, TrialStatus
 from portal.services.trying import trials
+from portal.tables import Execution, Onu, OnuData, Trial, TrialMode, TrialStatus
 from tests.support.live import ACTOR, Live
 
 

@@ -13,9 +13,9 @@ from portal.domain.formulas import IndexFormula
 from portal.domain.readings import Reading, ValueSpec, ValueType
 from portal.domain.statuses import StepStatus
 from portal.extensions import transaction
-from portal.models import ExecutionStep
 from portal.services.collecting.readings import Books
 from portal.services.dispatch import executions, run_requests
+from portal.tables import ExecutionStep
 from tests.support.builders import ACTOR, NOW, make_chained, make_node, make_olt
 
 PORT = 4194312448  # GPON 0/1/1

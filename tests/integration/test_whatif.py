@@ -12,7 +12,7 @@ from sqlalchemy.orm import Session
 
 from portal.domain.statuses import ExecutionStatus
 from portal.extensions import db
-from portal.models import Execution, WorkflowNode
+from portal.tables import Execution, WorkflowNode
 from scheduler.timemachine import loading
 from tests.support.builders import make_chained, make_node, make_olt
 

@@ -12,7 +12,14 @@ from sqlalchemy import delete, select
 from sqlalchemy.orm import Session
 
 from portal.domain.statuses import ExecutionStatus
-from portal.models import (
+from portal.services import retention
+from portal.services.errors import Conflict, Invalid, NotFound
+from portal.services.network import editing, placing, resetting, revisions, undoing, workflows
+from portal.services.network.editing import EditConflict, Opened
+from portal.services.network.node_trees import write_template
+from portal.services.network.placing import Place
+from portal.services.network.trees import columns_of, tree_of
+from portal.tables import (
     AuditLog,
     Execution,
     NodeDay,
@@ -23,13 +30,6 @@ from portal.models import (
     WorkflowRevision,
     WorkflowTemplate,
 )
-from portal.services import retention
-from portal.services.errors import Conflict, Invalid, NotFound
-from portal.services.network import editing, placing, resetting, revisions, undoing, workflows
-from portal.services.network.editing import EditConflict, Opened
-from portal.services.network.node_trees import write_template
-from portal.services.network.placing import Place
-from portal.services.network.trees import columns_of, tree_of
 from tests.support.builders import ACTOR, make_chained, make_node, make_olt, make_zte
 
 OTHER = "ana"

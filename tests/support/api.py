@@ -11,8 +11,8 @@ from werkzeug.test import TestResponse
 from portal.api.blueprint import init_api
 from portal.domain.statuses import AttemptStatus, ErrorKind, ExecutionStatus, StepStatus
 from portal.extensions import db, limiter
-from portal.models import Execution, ExecutionAttempt, ExecutionStep, Poller, Pool, WorkflowNode
 from portal.services.people import tokens
+from portal.tables import Execution, ExecutionAttempt, ExecutionStep, Poller, Pool, WorkflowNode
 from tests.support import seed
 from tests.support.builders import make_node, make_olt
 from tests.support.pages import Visitor

@@ -3,7 +3,7 @@
 from flask import Flask
 
 from portal.extensions import db
-from portal.models import WorkflowNode
+from portal.tables import WorkflowNode
 from tests.support.pages import Visitor, soup
 
 BOARD = "/olts/1/workflow"

@@ -5,10 +5,10 @@ from typing import Any, TypeVar
 
 from portal.domain.catalogue_data import BrandData, parse
 from portal.extensions import db
-from portal.models import Brand, Credential, Olt, User, WorkflowNode
 from portal.services.cataloguing import catalogue
 from portal.services.network import credentials, olts, workflows
 from portal.services.people import users
+from portal.tables import Brand, Credential, Olt, User, WorkflowNode
 
 Row = TypeVar("Row", Credential, Olt, User, WorkflowNode)
 

@@ -7,7 +7,7 @@ from typing import Any
 from sqlalchemy import select
 from sqlalchemy.orm import Session
 
-from portal.models import CoordinatorHour, NodeDay, Workflow, WorkflowNode
+from portal.tables import CoordinatorHour, NodeDay, Workflow, WorkflowNode
 
 HOUR = timedelta(hours=1)
 

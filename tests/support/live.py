@@ -14,9 +14,9 @@ from app import create_app
 from config import load_settings
 from portal.domain.statuses import ExecutionStatus
 from portal.extensions import db
-from portal.models import Credential, Execution, ExecutionAttempt, Onu, Poller, WorkflowNode
 from portal.services.cataloguing import catalogue
 from portal.services.network import credentials, olts, workflows
+from portal.tables import Credential, Execution, ExecutionAttempt, Onu, Poller, WorkflowNode
 from tests.support.oltsim_c import oltsim
 from tests.support.stack import Stack, children, stack
 

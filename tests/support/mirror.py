@@ -19,10 +19,10 @@ from portal.domain.intervals import show
 from portal.domain.statuses import ErrorKind, ExecutionStatus, OltState, StepStatus
 from portal.domain.tickets import Ticket
 from portal.extensions import db, transaction
-from portal.models import CoordinatorLog, Execution, NodePace, Olt, Poller, Pool, WorkflowNode
 from portal.services.coordinating import closing
 from portal.services.dispatch import executions, pool, reachability
 from portal.services.network import olts, workflows
+from portal.tables import CoordinatorLog, Execution, NodePace, Olt, Poller, Pool, WorkflowNode
 from scheduler import reaper, tick
 from scheduler.coordinator import loop
 from scheduler.periodic import JOBS

@@ -10,7 +10,7 @@ from sqlalchemy import select, update
 from sqlalchemy.orm import Session
 from werkzeug.routing import Rule
 
-from portal import models as m
+from portal import tables as m
 from portal.domain.statuses import NodeKind, RolloutStatus
 
 NOT_PAGES = ("static", "api.")  # files; the API has budgets of its own

@@ -16,7 +16,7 @@ from flask import Flask
 from sqlalchemy.orm import Session
 
 from app import create_app
-from portal import models as m
+from portal import tables as m
 from portal.domain.statuses import (
     AttemptStatus,
     ErrorKind,

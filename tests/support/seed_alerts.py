@@ -5,7 +5,7 @@ from datetime import datetime, timedelta
 from sqlalchemy.orm import Session
 
 from portal.domain.statuses import AlertKind, NotificationStatus, Severity
-from portal.models import Channel, Notification, Olt
+from portal.tables import Channel, Notification, Olt
 
 
 def fill(session: Session, now: datetime, count: int = 6) -> None:

@@ -6,7 +6,7 @@ from datetime import datetime, timedelta
 
 from sqlalchemy.orm import Session
 
-from portal import models as m
+from portal import tables as m
 from portal.domain import quota
 from portal.domain.quota import Counts
 from portal.domain.statuses import EventType, ExecutionStatus, LossCause, QuotaStatus, SkipReason, Trigger

@@ -6,9 +6,9 @@ from pathlib import Path
 
 from portal.domain import node_fields
 from portal.extensions import Base
-from portal.models import AuditLog  # noqa: F401  (tables must be known)
 from portal.services.alerting import channels
 from portal.services.network import credentials, olts
+from portal.tables import AuditLog  # noqa: F401  (tables must be known)
 from portal.web.audit_changes import LABELS
 from portal.web.audit_words import ACTIONS, KINDS, PAGES
 

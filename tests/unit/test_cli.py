@@ -15,8 +15,8 @@ from portal.cli import inventory as inventory_commands
 from portal.cli.commands import COMMANDS
 from portal.domain.statuses import ExecutionStatus, PollerStatus
 from portal.extensions import db
-from portal.models import Execution, Olt, Poller, Pool, User, WorkflowNode
 from portal.services.network import olts
+from portal.tables import Execution, Olt, Poller, Pool, User, WorkflowNode
 from tests.support.builders import COMMUNITY, make_catalogue, make_credential, make_node, make_olt
 from tests.unit.test_inventory_file import EXAMPLE
 

@@ -9,7 +9,7 @@ from flask import Flask
 
 from portal import notify
 from portal.extensions import db
-from portal.models import Channel
+from portal.tables import Channel
 
 Run = Callable[..., Result]
 SECRET = "planted-hook-token"

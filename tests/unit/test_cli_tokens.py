@@ -10,8 +10,8 @@ from flask import Flask
 from sqlalchemy import update
 
 from portal.extensions import transaction
-from portal.models import ApiToken
 from portal.services.people import tokens
+from portal.tables import ApiToken
 
 Run = Callable[..., Result]
 

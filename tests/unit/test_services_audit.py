@@ -3,8 +3,8 @@
 from datetime import UTC, datetime
 
 from portal.domain.statuses import NodeKind
-from portal.models import Olt
 from portal.services import audit
+from portal.tables import Olt
 
 
 def test_what_is_stored_under_a_secrets_name_is_masked_wherever_it_stands() -> None:

@@ -13,10 +13,10 @@ from portal.domain.catalogue_data import Access, Shape
 from portal.domain.composite import CompositeResult, SnmpTarget
 from portal.domain.readings import Reading
 from portal.domain.statuses import ExecutionStatus, NodeKind
-from portal.models import Credential, Execution, Oid, Olt, WorkflowNode
 from portal.services.cataloguing import catalogue, recognition
 from portal.services.dispatch import executions, run_requests
 from portal.services.network import credentials, olts, workflows
+from portal.tables import Credential, Execution, Oid, Olt, WorkflowNode
 
 ACTOR = "rosa"
 LONGEST_OID_LIST = 250

@@ -9,8 +9,8 @@ from sqlalchemy.orm import Session
 from portal.domain.catalogue_data import Access, OidData, Shape
 from portal.domain.readings import NO_SUCH_INSTANCE, Reading, constant_zero
 from portal.domain.statuses import NodeKind
-from portal.models import Olt, Onu, OnuData, PonPort
 from portal.services.cataloguing import catalogue
+from portal.tables import Olt, Onu, OnuData, PonPort
 from tests.walks.product import Reader, add_olt, in_groups, kind_of, probe, rows_of
 from tests.walks.tables import Cell, Column, Table, load_all
 

@@ -15,7 +15,7 @@ from jobs.snmp.simulator.farm import start_farm
 from jobs.snmp.simulator.spec import expected
 from portal.domain.readings import Reading
 from portal.domain.statuses import NodeKind
-from portal.models import Olt, Onu
+from portal.tables import Olt, Onu
 from tests.walks.product import Reader, add_olt, kind_of, probe, rows_of
 
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(150)]

@@ -10,8 +10,8 @@ from sqlalchemy.orm import Session
 from portal.domain.catalogue_data import Access
 from portal.domain.readings import Reading
 from portal.domain.statuses import NodeKind
-from portal.models import Oid, Olt, Onu, OnuData, PonPort
 from portal.services.cataloguing import catalogue, index_families
+from portal.tables import Oid, Olt, Onu, OnuData, PonPort
 from tests.walks.product import Reader, add_olt, in_groups, probe, rows_of
 from tests.walks.recordings import DEVICES, WALKS, Line, column_of, lines_of, path_of
 from tests.walks.tables import IF_DESCR, IF_NAME

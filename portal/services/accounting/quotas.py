@@ -17,8 +17,8 @@ from portal.domain import quota
 from portal.domain.quota import Settlement, TrackerKey
 from portal.domain.statuses import ExecutionStatus, Trigger
 from portal.extensions import before_commit
-from portal.models import Execution
 from portal.services.bulk_rows import moment
+from portal.tables import Execution
 
 _NAME = "quotas"
 # completed, failed; the rest is skipped (2)

@@ -12,8 +12,8 @@ from portal import translating
 from portal.domain import alerting
 from portal.domain.messages import N_, Message, packed, unpacked
 from portal.domain.statuses import AlertKind, NotificationStatus, Severity
-from portal.models import Channel, Notification
 from portal.models.alert import SUBJECT_LENGTH
+from portal.tables import Channel, Notification
 
 PRODUCT = "Facho Deluxe"
 SEVERITIES = {

@@ -8,10 +8,10 @@ from sqlalchemy.orm import Session
 from portal.domain.messages import N_
 from portal.domain.statuses import AlertKind, NotificationStatus, Severity
 from portal.extensions import transaction
-from portal.models import Channel, Notification
 from portal.services import audit
 from portal.services.alerting import alerts, channels, delivery
 from portal.services.errors import Conflict, NotFound
+from portal.tables import Channel, Notification
 
 
 def test(channel_id: int, actor: str, now: datetime, send: delivery.Send) -> delivery.Failure | None:

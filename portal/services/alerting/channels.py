@@ -13,10 +13,10 @@ from portal.domain.fields import read_all
 from portal.domain.messages import N_, Message
 from portal.domain.statuses import NotificationStatus
 from portal.extensions import transaction
-from portal.models import Channel, Notification
 from portal.services import audit
 from portal.services.errors import Invalid, NotFound
 from portal.services.uniqueness import unique_or_invalid
+from portal.tables import Channel, Notification
 
 NAME_TAKEN = N_("another channel has this name")
 _UNIQUE = dict.fromkeys(("uq_channels_name", "channels.name"), ("name", NAME_TAKEN))

@@ -24,8 +24,8 @@ from portal.domain import alerting
 from portal.domain.messages import N_, Message
 from portal.domain.statuses import AlertKind, NotificationStatus, Severity
 from portal.extensions import KeyringError, db, transaction
-from portal.models import Channel, Notification, QuotaViolation
 from portal.services.alerting import alerts
+from portal.tables import Channel, Notification, QuotaViolation
 
 log = logging.getLogger(__name__)
 

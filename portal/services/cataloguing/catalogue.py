@@ -18,10 +18,10 @@ from portal.domain.formulas import IndexFormula as Formula
 from portal.domain.messages import N_, Message
 from portal.domain.readings import StateLabel, ValueSpec, ValueType
 from portal.extensions import transaction
-from portal.models import Brand, Oid, Olt, StateMap
 from portal.services import audit
 from portal.services.cataloguing import index_families
 from portal.services.cataloguing.catalogue_sync import Reconciler
+from portal.tables import Brand, Oid, Olt, StateMap
 
 GENERIC = "generic"
 SHIPPED = Path(__file__).resolve().parents[2] / "catalogue"

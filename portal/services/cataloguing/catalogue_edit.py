@@ -19,12 +19,12 @@ from portal.domain.messages import N_
 from portal.domain.readings import ValueType
 from portal.domain.statuses import NodeKind
 from portal.extensions import transaction
-from portal.models import Brand, IndexFormula, Oid, OltModel, StateMap, TemplateNode, WorkflowNode
 from portal.services import audit
 from portal.services.cataloguing import catalogue_shipped
 from portal.services.cataloguing.catalogue_sync import oid_columns
 from portal.services.errors import Invalid, NotFound
 from portal.services.uniqueness import unique_or_invalid
+from portal.tables import Brand, IndexFormula, Oid, OltModel, StateMap, TemplateNode, WorkflowNode
 
 Row = TypeVar("Row", IndexFormula, StateMap, Oid)
 NAME_TAKEN = N_("another row of this brand has this name")

@@ -13,7 +13,6 @@ from portal.domain.catalogue_fields import FORMULA_READERS
 from portal.domain.fields import read_all
 from portal.domain.messages import N_
 from portal.extensions import transaction
-from portal.models import IndexFormula, Oid, StateMap
 from portal.services.cataloguing import catalogue_shipped
 from portal.services.cataloguing.catalogue_edit import (
     NOT_SHIPPED,
@@ -28,6 +27,7 @@ from portal.services.cataloguing.catalogue_edit import (
 )
 from portal.services.errors import Invalid
 from portal.services.uniqueness import unique_or_invalid
+from portal.tables import IndexFormula, Oid, StateMap
 
 
 def check_formula(given: Mapping[str, object]) -> FormulaData:

@@ -8,7 +8,7 @@ from sqlalchemy import select
 from sqlalchemy.orm import Session
 
 from portal.domain.catalogue_data import BrandData, OidData
-from portal.models import Brand, IndexFormula, Oid, Olt, OltModel, StateMap, TemplateNode, WorkflowNode
+from portal.tables import Brand, IndexFormula, Oid, Olt, OltModel, StateMap, TemplateNode, WorkflowNode
 
 Row = TypeVar("Row", OltModel, IndexFormula, StateMap, Oid)
 Wanted = dict[tuple[str, ...], dict[str, Any]]

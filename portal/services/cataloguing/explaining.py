@@ -16,9 +16,9 @@ from portal.domain.formulas import IndexFormula, Interface
 from portal.domain.messages import N_, Message
 from portal.domain.proof import Agreement, Proof, Verdict
 from portal.domain.readings import Reading, ValueSpec, decode
-from portal.models import Oid, Olt
 from portal.services.cataloguing import catalogue, index_families
 from portal.services.errors import Invalid
+from portal.tables import Oid, Olt
 
 ROWS_SHOWN = 200
 _SHORTEST = 4  # sub-identifiers of a column

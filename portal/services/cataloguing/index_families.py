@@ -15,7 +15,7 @@ from sqlalchemy.orm import Session
 from portal.domain.formulas import IndexFormula as Formula
 from portal.domain.formulas import Interface
 from portal.domain.proof import Choice, choose, read_interfaces
-from portal.models import Brand, IndexFormula, Oid, Olt, OltIndexFamily, PonPort
+from portal.tables import Brand, IndexFormula, Oid, Olt, OltIndexFamily, PonPort
 
 GENERIC = "generic"
 _STRING = "string"

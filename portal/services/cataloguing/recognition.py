@@ -5,8 +5,8 @@ from sqlalchemy.orm import Session, joinedload
 
 from portal.domain.catalogue_data import ModelData
 from portal.domain.recognising import Families, Knowledge, KnownModel, shortlist
-from portal.models import Brand, OltModel
 from portal.services.cataloguing import index_families
+from portal.tables import Brand, OltModel
 
 
 def knowledge(session: Session) -> Knowledge:

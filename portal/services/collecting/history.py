@@ -8,8 +8,8 @@ from sqlalchemy import delete, select, tuple_
 from sqlalchemy.orm import Session
 
 from portal.extensions import transaction
-from portal.models import OnuHistory
 from portal.services.bulk_rows import moment, upsert_rows
+from portal.tables import OnuHistory
 
 RAW_HOURS = 48
 HOUR_DAYS = 90

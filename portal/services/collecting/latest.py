@@ -8,9 +8,9 @@ from typing import Any, NamedTuple
 from sqlalchemy.orm import Session
 
 from portal.domain.readings import NOT_LISTED, Reading
-from portal.models import OltRead, OnuData, OnuHistory
 from portal.services.bulk_rows import fetch_rows, moment, replace_rows, upsert_rows
 from portal.services.upsert import BATCH
+from portal.tables import OltRead, OnuData, OnuHistory
 
 _DATA = ("onu_id", "metric", "number", "text", "raw", "reason", "kept", "collected_at", "execution_id")
 _HISTORY = ("onu_id", "metric", "collected_at", "mean", "minimum", "maximum", "samples", "span")

@@ -9,9 +9,9 @@ from sqlalchemy.orm import Session
 
 from portal.domain import roster, searching
 from portal.domain.statuses import OltState, OnuEventKind, Presence
-from portal.models import Olt, Onu, OnuData, OnuEvent, OnuHistory
 from portal.services.bulk_rows import change_rows
 from portal.services.collecting.onus import NOWHERE, Place, Row, Source, add, as_columns, batches, load, record
+from portal.tables import Olt, Onu, OnuData, OnuEvent, OnuHistory
 
 LOOKED_AT_FOR = timedelta(days=1)  # so long after an ONU was lost another OLT may turn out to list it
 

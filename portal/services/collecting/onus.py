@@ -12,11 +12,11 @@ from portal.domain import roster, searching
 from portal.domain.formulas import Position
 from portal.domain.messages import N_
 from portal.domain.statuses import AlertKind, EventType, NodeKind, OnuEventKind, Presence, Severity
-from portal.models import Olt, OltRead, Onu, OnuEvent, Workflow, WorkflowNode
 from portal.services import decisions
 from portal.services.alerting import alerts
 from portal.services.bulk_rows import fetch_rows
 from portal.services.upsert import BATCH
+from portal.tables import Olt, OltRead, Onu, OnuEvent, Workflow, WorkflowNode
 
 PRESENCE = "presence:"  # and the node: the row of olt_reads that tells when that discovery last was complete
 Place = tuple[int | None, int | None, int | None, int | None]  # frame, slot, port, number

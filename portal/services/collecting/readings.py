@@ -16,12 +16,12 @@ from portal.domain.positions import position_of
 from portal.domain.readings import NO_SUCH_INSTANCE, UNSUPPORTED, Reading, ValueType, constant_zero, is_sparse
 from portal.domain.statuses import NodeKind, OnuEventKind
 from portal.extensions import after_commit
-from portal.models import Olt, Onu, PonPort
 from portal.services.bulk_rows import change_rows, moment, upsert_rows
 from portal.services.cataloguing import index_families
 from portal.services.collecting import latest, onus, table_sizes
 from portal.services.collecting.onu_identity import follow, identify
 from portal.services.collecting.onus import Row, Source
+from portal.tables import Olt, Onu, PonPort
 
 log = logging.getLogger(__name__)
 

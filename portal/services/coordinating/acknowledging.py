@@ -9,10 +9,10 @@ from portal.domain import fields
 from portal.domain.fields import FieldError
 from portal.domain.messages import N_
 from portal.extensions import transaction
-from portal.models import Olt, QuotaViolation
 from portal.services import audit
 from portal.services.audit import Subject
 from portal.services.errors import Conflict, Invalid, NotFound
+from portal.tables import Olt, QuotaViolation
 
 NOTE_LENGTH = 500
 

@@ -13,9 +13,9 @@ from portal.domain import quota
 from portal.domain.quota import Settlement, TrackerKey
 from portal.domain.statuses import ACTIVE, EventType, ExecutionStatus, LossCause, SkipReason, Trigger
 from portal.extensions import db
-from portal.models import CoordinatorLog, CoordinatorState, Execution, QuotaLoss, QuotaTracker
 from portal.services.coordinating.slots_to_come import hours_between, pending
 from portal.services.decisions import LOG_DAYS
+from portal.tables import CoordinatorLog, CoordinatorState, Execution, QuotaLoss, QuotaTracker
 
 
 @dataclass

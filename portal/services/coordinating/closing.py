@@ -15,7 +15,13 @@ from portal.domain.messages import N_, Message
 from portal.domain.quota import Counts, TrackerKey
 from portal.domain.statuses import AlertKind, EventType, LossCause, QuotaStatus, Severity, Trigger
 from portal.extensions import db, transaction
-from portal.models import (
+from portal.models.execution import ACTIVE_SQL
+from portal.services import bulk, decisions
+from portal.services.alerting import alerts
+from portal.services.coordinating import plans, stops, trackers
+from portal.services.coordinating.slots_to_come import hours_between
+from portal.services.dispatch import clock
+from portal.tables import (
     CoordinatorHour,
     Execution,
     Olt,
@@ -25,12 +31,6 @@ from portal.models import (
     SchedulerState,
     WorkflowNode,
 )
-from portal.models.execution import ACTIVE_SQL
-from portal.services import bulk, decisions
-from portal.services.alerting import alerts
-from portal.services.coordinating import plans, stops, trackers
-from portal.services.coordinating.slots_to_come import hours_between
-from portal.services.dispatch import clock
 
 log = logging.getLogger(__name__)
 

@@ -17,9 +17,9 @@ from portal.domain.quota import HOUR, Counts
 from portal.domain.statuses import LossCause, QuotaStatus
 from portal.extensions import db, transaction
 from portal.masters import Master, Now
-from portal.models import NodePace, Olt, QuotaLoss, QuotaTracker
 from portal.services import bulk
 from portal.services.coordinating.closing import GRACE
+from portal.tables import NodePace, Olt, QuotaLoss, QuotaTracker
 
 ENOUGH_RUNS = 6  # of this hour, to tell the share that fails; with fewer the hour before counts too
 CHUNK = 500  # trackers written in one transaction

@@ -21,8 +21,8 @@ from sqlalchemy.orm import Session
 from portal.domain import quota
 from portal.domain.statuses import EventType, ExecutionStatus, SkipReason, StepStatus, Trigger
 from portal.extensions import db, transaction
-from portal.models import CoordinatorHour, CoordinatorLog, Execution, ExecutionAttempt, ExecutionStep, NodeDay
 from portal.services import bulk
+from portal.tables import CoordinatorHour, CoordinatorLog, Execution, ExecutionAttempt, ExecutionStep, NodeDay
 
 # An end is committed within so long of the time that it bears: a writer waits a minute for SQLite's lock at most, and
 # whoever is stalled for longer than a lease has lost its run. Clocks of several machines must agree this well too.

@@ -11,8 +11,8 @@ from sqlalchemy.orm import Session
 from portal.domain import pace
 from portal.domain.statuses import ExecutionStatus, Trigger
 from portal.extensions import transaction
-from portal.models import Execution, NodePace, WorkflowNode
 from portal.services.upsert import upsert
+from portal.tables import Execution, NodePace, WorkflowNode
 
 # A run is committed some time after the moment that it bears as its end: within a minute at most (a writer that waits
 # for SQLite's lock). Looked at again for so long; what was counted already is told by its node's mark.

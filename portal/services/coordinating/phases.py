@@ -11,11 +11,11 @@ from portal.domain import phases
 from portal.domain.messages import N_
 from portal.extensions import db, transaction
 from portal.masters import Master
-from portal.models import Olt, PhaseAdvice
 from portal.services import audit
 from portal.services.audit import Subject
 from portal.services.dispatch import clock
 from portal.services.errors import Conflict
+from portal.tables import Olt, PhaseAdvice
 
 
 def reckon(now: datetime) -> int:

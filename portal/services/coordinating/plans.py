@@ -11,8 +11,8 @@ from portal import masters
 from portal.domain import plans, quota
 from portal.domain.plans import Plan
 from portal.domain.statuses import PlanStatus
-from portal.models import ExecutionPlan, QuotaTracker
 from portal.services import bulk
+from portal.tables import ExecutionPlan, QuotaTracker
 
 _PLANS = cast(Table, ExecutionPlan.__table__)
 _AT_ONCE = 250  # OLTs whose plans are in memory together

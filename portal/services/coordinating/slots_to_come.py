@@ -16,9 +16,9 @@ from portal import cron as cron_lines
 from portal.domain import quota
 from portal.domain.quota import Clock, TrackerKey
 from portal.domain.statuses import Trigger
-from portal.models import Execution, NodePace, Workflow, WorkflowNode
 from portal.models.execution import ACTIVE_SQL
 from portal.services.dispatch.clock import may_run
+from portal.tables import Execution, NodePace, Workflow, WorkflowNode
 
 
 @dataclass

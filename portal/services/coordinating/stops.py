@@ -10,10 +10,10 @@ from sqlalchemy.orm import Session
 from portal.domain import quota
 from portal.domain.messages import N_
 from portal.domain.statuses import AlertKind, EventType, LossCause, QuotaStatus, Severity, SkipReason
-from portal.models import CoordinatorHour, CoordinatorLog, QuotaLoss, QuotaTracker
 from portal.services import decisions
 from portal.services.alerting import alerts
 from portal.services.dispatch import clock
+from portal.tables import CoordinatorHour, CoordinatorLog, QuotaLoss, QuotaTracker
 
 
 def only_cause(report: Mapping[str, Any]) -> bool:

@@ -11,10 +11,10 @@ from sqlalchemy.orm import Session
 from portal.domain import quota
 from portal.domain.quota import TrackerKey
 from portal.domain.statuses import QuotaStatus
-from portal.models import QuotaTracker
 from portal.services import bulk
 from portal.services.accounting import quotas
 from portal.services.coordinating.slots_to_come import Pending, pending
+from portal.tables import QuotaTracker
 
 _TRACKERS = cast(Table, QuotaTracker.__table__)
 TRIES = 3  # of finding all trackers; each try makes those that were missing

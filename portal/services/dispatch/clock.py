@@ -17,8 +17,8 @@ from portal.domain.fields import FieldError
 from portal.domain.messages import N_
 from portal.domain.phases import PhasedNode, Spread
 from portal.domain.statuses import ACTIVE, Trigger
-from portal.models import Execution, Olt, Workflow, WorkflowNode, WorkflowTemplate
 from portal.services import bulk
+from portal.tables import Execution, Olt, Workflow, WorkflowNode, WorkflowTemplate
 
 __all__ = ["cron_times", "portal_zone"]
 

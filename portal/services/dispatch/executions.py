@@ -24,13 +24,13 @@ from portal.domain.statuses import (
     Trigger,
 )
 from portal.extensions import db, transaction
-from portal.models import Execution, ExecutionStep, Poller, WorkflowNode
 from portal.queueing import Ticket
 from portal.services import decisions
 from portal.services.collecting.readings import Books
 from portal.services.dispatch import clock, life, reachability, waiting, work
 from portal.services.dispatch.life import StaleToken
 from portal.services.dispatch.tickets import tickets_for
+from portal.tables import Execution, ExecutionStep, Poller, WorkflowNode
 
 __all__ = ["StaleToken"]
 

@@ -18,10 +18,10 @@ from portal.domain.statuses import (
     SkipReason,
     Trigger,
 )
-from portal.models import Execution, ExecutionAttempt, Poller, WorkflowNode
 from portal.services import decisions
 from portal.services.accounting import quotas
 from portal.services.dispatch import clock
+from portal.tables import Execution, ExecutionAttempt, Poller, WorkflowNode
 
 MAX_LOSSES = 3  # a composite whose worker was lost so often is parked (design §5.9)
 

@@ -11,9 +11,9 @@ from portal.domain.messages import N_
 from portal.domain.pool import SATURATED_ABOVE, busy_seconds
 from portal.domain.statuses import ExecutionStatus, PollerStatus
 from portal.extensions import transaction
-from portal.models import Execution, ExecutionAttempt, Poller, PollerStats, Pool
 from portal.services import audit
 from portal.services.errors import Conflict, Invalid, NotFound
+from portal.tables import Execution, ExecutionAttempt, Poller, PollerStats, Pool
 
 UNSEEN_AFTER = timedelta(seconds=30)
 FORGOTTEN_AFTER = timedelta(hours=1)

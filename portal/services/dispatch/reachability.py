@@ -13,11 +13,11 @@ from portal.domain.composite import SnmpTarget
 from portal.domain.messages import N_
 from portal.domain.statuses import AlertKind, ErrorKind, EventType, ExecutionStatus, OltState, Severity, SkipReason
 from portal.extensions import db, transaction
-from portal.models import Execution, ExecutionAttempt, ExecutionStep, Olt
 from portal.services import decisions
 from portal.services.alerting import alerts
 from portal.services.dispatch import waiting
 from portal.services.dispatch.work import target_of
+from portal.tables import Execution, ExecutionAttempt, ExecutionStep, Olt
 
 _WORDS = {
     OltState.UNKNOWN: N_("unknown"), OltState.UP: N_("up"), OltState.UNREACHABLE: N_("unreachable"),

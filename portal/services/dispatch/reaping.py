@@ -6,9 +6,9 @@ from sqlalchemy import or_, select
 
 from portal.domain.statuses import ACTIVE, ExecutionStatus
 from portal.extensions import db, transaction
-from portal.models import Execution, Olt
 from portal.queueing import Ticket
 from portal.services.dispatch import slots
+from portal.tables import Execution, Olt
 
 QUEUED_GRACE = timedelta(seconds=8)  # between the commit and the push, and between the claim and RUNNING
 LIMIT = 5000

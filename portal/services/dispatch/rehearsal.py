@@ -17,10 +17,10 @@ from portal.domain.quota import Settlement, TrackerKey
 from portal.domain.readings import Reading
 from portal.domain.statuses import ErrorKind, ExecutionStatus, LossCause, NodeKind, StepStatus, Trigger
 from portal.extensions import transaction
-from portal.models import Brand, Credential, Execution, Oid, Olt, Workflow, WorkflowNode
 from portal.services.accounting import quotas
 from portal.services.dispatch import executions, work
 from portal.services.dispatch.tickets import tickets_for
+from portal.tables import Brand, Credential, Execution, Oid, Olt, Workflow, WorkflowNode
 
 log = logging.getLogger(__name__)
 

@@ -11,12 +11,12 @@ from portal import queueing
 from portal.domain.messages import N_
 from portal.domain.statuses import ACTIVE, TERMINAL, ExecutionStatus, Trigger
 from portal.extensions import transaction
-from portal.models import Execution, Olt, WorkflowNode
 from portal.queueing import Ticket
 from portal.services import audit
 from portal.services.dispatch import executions, life, waiting
 from portal.services.dispatch.tickets import tickets_for
 from portal.services.errors import Conflict, Invalid, NotFound
+from portal.tables import Execution, Olt, WorkflowNode
 
 log = logging.getLogger(__name__)
 

@@ -15,10 +15,10 @@ from portal.domain.fields import FieldError
 from portal.domain.messages import N_
 from portal.domain.statuses import AlertKind, EventType, Severity, Trigger
 from portal.extensions import db, transaction
-from portal.models import Execution, WorkflowNode
 from portal.services import bulk, decisions
 from portal.services.alerting import alerts
 from portal.services.dispatch import clock
+from portal.tables import Execution, WorkflowNode
 
 log = logging.getLogger(__name__)
 

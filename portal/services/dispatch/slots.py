@@ -15,12 +15,12 @@ from portal.domain.quota import Settlement, TrackerKey
 from portal.domain.slots import DueMaster, NewExecution, Plan, SkippedSlots
 from portal.domain.statuses import ErrorKind, EventType, ExecutionStatus, PollerStatus, SkipReason, Trigger
 from portal.extensions import after_commit, transaction
-from portal.models import CoordinatorLog, Execution, Olt, Poller, Pool, SchedulerState, WorkflowNode
 from portal.models.execution import ACTIVE_SQL
 from portal.queueing import Ticket
 from portal.services import bulk
 from portal.services.accounting import quotas
 from portal.services.dispatch import life, pool, reachability
+from portal.tables import CoordinatorLog, Execution, Olt, Poller, Pool, SchedulerState, WorkflowNode
 
 log = logging.getLogger(__name__)
 

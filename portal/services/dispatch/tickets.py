@@ -4,8 +4,8 @@ from sqlalchemy import select
 from sqlalchemy.orm import Session
 
 from portal.domain.statuses import Trigger
-from portal.models import Execution, Olt
 from portal.queueing import Ticket
+from portal.tables import Execution, Olt
 
 
 def tickets_for(session: Session, executions: list[Execution]) -> list[Ticket]:

@@ -9,9 +9,9 @@ from sqlalchemy.orm import Session
 from portal import queueing
 from portal.domain.statuses import ErrorKind, EventType, ExecutionStatus, SkipReason, Trigger
 from portal.extensions import after_commit
-from portal.models import Execution
 from portal.services import decisions
 from portal.services.dispatch import life
+from portal.tables import Execution
 
 log = logging.getLogger(__name__)
 

@@ -10,10 +10,10 @@ from sqlalchemy.orm import Session, joinedload
 from portal.domain.composite import CompositeWork, Progress, ReadingSpec, SnmpTarget, StepWork
 from portal.domain.formulas import IndexFormula
 from portal.domain.statuses import NodeKind, Presence
-from portal.models import Credential, Execution, Oid, Olt, Onu, Workflow, WorkflowNode
 from portal.services.cataloguing import catalogue, index_families
 from portal.services.collecting import table_sizes
 from portal.services.dispatch import clock
+from portal.tables import Credential, Execution, Oid, Olt, Onu, Workflow, WorkflowNode
 
 
 def target_of(olt: Olt, credential: Credential) -> SnmpTarget:

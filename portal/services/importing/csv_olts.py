@@ -21,7 +21,6 @@ from portal.domain.document import Item, Problem, Problems
 from portal.domain.inventory_file import OltEntry
 from portal.domain.messages import N_, Message
 from portal.extensions import db, transaction
-from portal.models import Brand, Olt
 from portal.services import audit
 from portal.services.dispatch import executions
 from portal.services.errors import Conflict, Invalid
@@ -30,6 +29,7 @@ from portal.services.importing.inventory_plan import OltPlan, Plan, Planner
 from portal.services.network import olts
 from portal.services.network.trees import Difference, Tree, columns_of
 from portal.services.uniqueness import unique_or_invalid
+from portal.tables import Brand, Olt
 
 LARGEST = 512 * 1024  # bytes
 MOST_ROWS = 2000

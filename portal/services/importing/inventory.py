@@ -13,7 +13,6 @@ from portal.domain import intervals, inventory_file
 from portal.domain.document import Problems
 from portal.domain.messages import N_
 from portal.extensions import db, transaction
-from portal.models import Credential, Olt, Workflow, WorkflowTemplate
 from portal.services import audit
 from portal.services.dispatch import clock, executions
 from portal.services.importing import inventory_export, inventory_yaml
@@ -25,6 +24,7 @@ from portal.services.network.node_trees import WorkflowWriter, write_template
 from portal.services.network.revisions import Begun, to_rows
 from portal.services.network.trees import Difference, tree_of
 from portal.services.uniqueness import unique_or_invalid
+from portal.tables import Credential, Olt, Workflow, WorkflowTemplate
 
 __all__ = ["Applier", "Change", "InventoryInvalid", "Report", "dump", "load"]
 

@@ -12,9 +12,9 @@ from sqlalchemy.orm import Session, joinedload, selectinload
 
 from portal.domain import intervals, node_fields, olt_fields
 from portal.domain.statuses import DEFAULT_PRIORITY
-from portal.models import Credential, Olt, Workflow, WorkflowTemplate
 from portal.services.network import olts
 from portal.services.network.trees import Tree, Wanted, tree_of
+from portal.tables import Credential, Olt, Workflow, WorkflowTemplate
 
 _PREFIX = {"community": "SNMP_COMMUNITY", "auth_password": "SNMP_AUTH", "priv_password": "SNMP_PRIV"}
 _DURATIONS = ("retry_delay", "time_limit")

@@ -12,7 +12,6 @@ from portal.domain import fields, olt_fields
 from portal.domain.document import Item, Problems
 from portal.domain.inventory_file import Entry, Inventory, NodeEntry, OltEntry, TemplateEntry
 from portal.domain.messages import N_, Message
-from portal.models import Brand, Credential, Olt, OltModel, Workflow, WorkflowTemplate
 from portal.services.cataloguing import catalogue
 from portal.services.dispatch import clock
 from portal.services.importing.inventory_trees import TreeBuilder, entries_by_key
@@ -20,6 +19,7 @@ from portal.services.network import credentials, olts
 from portal.services.network.node_rules import Device, Errors, NodeRules, Override
 from portal.services.network.synced import new_masters
 from portal.services.network.trees import Tree, tree_of
+from portal.tables import Brand, Credential, Olt, OltModel, Workflow, WorkflowTemplate
 
 
 @dataclass(frozen=True)

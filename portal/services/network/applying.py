@@ -8,11 +8,11 @@ from sqlalchemy.orm import Session, aliased
 
 from portal.domain.messages import N_, Message
 from portal.extensions import transaction
-from portal.models import TemplateNode, Workflow, WorkflowNode, WorkflowTemplate
 from portal.services.errors import Conflict, NotFound
 from portal.services.network import many, synced
 from portal.services.network.many import Effect
 from portal.services.network.trees import GONE, Tree, every, tree_of
+from portal.tables import TemplateNode, Workflow, WorkflowNode, WorkflowTemplate
 
 CHANGED = N_("the template was changed meanwhile: look at what it does now, and apply it again")
 

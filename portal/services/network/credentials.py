@@ -11,10 +11,10 @@ from portal.domain import olt_fields
 from portal.domain.fields import read_all
 from portal.domain.messages import N_, Message
 from portal.extensions import KeyringError, transaction
-from portal.models import Credential, Olt, Probe
 from portal.services import audit
 from portal.services.errors import Invalid, NotFound
 from portal.services.uniqueness import unique_or_invalid
+from portal.tables import Credential, Olt, Probe
 
 NAME_TAKEN = N_("another credential has this name")
 _UNIQUE = dict.fromkeys(("uq_credentials_name", "credentials.name"), ("name", NAME_TAKEN))

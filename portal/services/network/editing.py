@@ -13,12 +13,12 @@ from portal.domain.merging import Merge
 from portal.domain.messages import N_
 from portal.domain.statuses import NodeKind
 from portal.extensions import transaction
-from portal.models import WorkflowNode, WorkflowRevision
 from portal.services.errors import Conflict
 from portal.services.network import node_input, workflows
 from portal.services.network.revisions import Begun
 from portal.services.network.trees import columns_of
 from portal.services.uniqueness import unique_or_invalid
+from portal.tables import WorkflowNode, WorkflowRevision
 
 UNITS = (("interval_seconds", "cron"),)
 

@@ -18,7 +18,6 @@ from portal.domain import feasibility
 from portal.domain.feasibility import Feasibility, Verdict
 from portal.domain.messages import N_, Message
 from portal.extensions import db, transaction
-from portal.models import Brand, Oid, Olt, Workflow, WorkflowTemplate
 from portal.services import audit
 from portal.services.cataloguing import catalogue
 from portal.services.dispatch import clock
@@ -28,6 +27,7 @@ from portal.services.network.node_rules import NodeRules, Override, log_override
 from portal.services.network.node_trees import WorkflowWriter
 from portal.services.network.revisions import Begun
 from portal.services.network.trees import Difference, Tree, tree_of
+from portal.tables import Brand, Oid, Olt, Workflow, WorkflowTemplate
 
 log = logging.getLogger(__name__)
 

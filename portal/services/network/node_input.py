@@ -7,8 +7,8 @@ from typing import Any, TypeVar
 from portal.domain import node_fields
 from portal.domain.fields import read_all
 from portal.domain.messages import N_, Message
-from portal.models import TemplateNode, WorkflowNode
 from portal.services.errors import Invalid
+from portal.tables import TemplateNode, WorkflowNode
 
 LONGEST_MADE_KEY = 60
 

@@ -12,10 +12,10 @@ from portal.domain import intervals, node_fields, schedule
 from portal.domain.fields import FieldError
 from portal.domain.messages import N_, Message
 from portal.domain.statuses import EventType
-from portal.models import WorkflowNode
 from portal.services import decisions
 from portal.services.cataloguing.catalogue import Lookup
 from portal.services.dispatch import clock
+from portal.tables import WorkflowNode
 
 Columns = Mapping[str, Any]
 Errors = dict[str, dict[str, Message]]

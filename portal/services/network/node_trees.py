@@ -7,11 +7,11 @@ from typing import Any
 from sqlalchemy.orm import Session
 
 from portal.domain.messages import N_
-from portal.models import TemplateNode, Workflow, WorkflowNode, WorkflowTemplate
 from portal.services import audit
 from portal.services.dispatch import clock, waiting
 from portal.services.network import workflows
 from portal.services.network.trees import AnyNode, Difference, Tree, Wanted, columns_of, every
+from portal.tables import TemplateNode, Workflow, WorkflowNode, WorkflowTemplate
 
 
 class _Writer:

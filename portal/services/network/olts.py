@@ -14,7 +14,6 @@ from portal.domain.fields import FieldError, read_all
 from portal.domain.messages import N_, Message
 from portal.domain.statuses import ErrorKind, OltState, SkipReason
 from portal.extensions import transaction
-from portal.models import Brand, Credential, Execution, Olt, OltModel, Workflow, WorkflowNode
 from portal.services import audit
 from portal.services.cataloguing import catalogue
 from portal.services.dispatch import clock, executions, reachability, waiting
@@ -22,6 +21,7 @@ from portal.services.errors import Invalid, NotFound
 from portal.services.network import workflows
 from portal.services.network.node_rules import Device, NodeRules
 from portal.services.uniqueness import unique_or_invalid
+from portal.tables import Brand, Credential, Execution, Olt, OltModel, Workflow, WorkflowNode
 
 NAME_TAKEN = N_("another OLT has this name")
 ADDRESS_TAKEN = N_("another OLT has this address and port")

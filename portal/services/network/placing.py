@@ -9,10 +9,10 @@ from sqlalchemy.orm import Session
 
 from portal.domain.messages import N_
 from portal.extensions import transaction
-from portal.models import WorkflowNode
 from portal.services.dispatch import clock, waiting
 from portal.services.errors import Conflict, Invalid
 from portal.services.network import node_input, workflows
+from portal.tables import WorkflowNode
 
 NEEDS_A_CLOCK = N_("a node that leaves its chain needs a clock of its own: give it one in its form")
 OTHER_PRIORITY = N_("masters stand in the order of their priority: to move it further, change its priority")

@@ -7,10 +7,10 @@ from typing import Any
 from portal.domain import merging
 from portal.domain.messages import N_
 from portal.extensions import transaction
-from portal.models import TemplateNode, WorkflowNode
 from portal.services.errors import Conflict
 from portal.services.network import workflows
 from portal.services.network.trees import GONE, columns_of
+from portal.tables import TemplateNode, WorkflowNode
 
 NOT_OF_A_TEMPLATE = N_("this node does not come from a template, or the template does not have it any more")
 

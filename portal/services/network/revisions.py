@@ -11,8 +11,8 @@ from typing import Any
 from sqlalchemy.orm import Session
 
 from portal.domain.statuses import NodeKind
-from portal.models import Workflow, WorkflowRevision
 from portal.services.network.trees import Tree, Wanted, tree_of
+from portal.tables import Workflow, WorkflowRevision
 
 Rows = list[dict[str, Any]]
 

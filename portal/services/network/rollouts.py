@@ -10,7 +10,6 @@ from sqlalchemy.orm import Session
 from portal.domain.messages import N_, joined
 from portal.domain.statuses import RolloutStatus
 from portal.extensions import db, transaction
-from portal.models import TemplateRollout, Workflow, WorkflowRevision, WorkflowTemplate
 from portal.services import audit
 from portal.services.dispatch import clock
 from portal.services.errors import Conflict, Invalid, NotFound
@@ -20,6 +19,7 @@ from portal.services.network.many import Effect
 from portal.services.network.node_trees import WorkflowWriter
 from portal.services.network.revisions import to_rows, to_tree
 from portal.services.network.trees import tree_of
+from portal.tables import TemplateRollout, Workflow, WorkflowRevision, WorkflowTemplate
 
 TRY, TAKE_BACK = "template.try", "template.take_back"
 TOUCHED = N_("its nodes were changed by hand since: taking the template back would undo that too; change them by hand")

@@ -10,9 +10,9 @@ from sqlalchemy import Row, select
 
 from portal.domain import node_fields
 from portal.extensions import db
-from portal.models import Olt, TemplateNode, Workflow, WorkflowNode
 from portal.services.network import synced
 from portal.services.network.trees import Difference, Tree, every, tree_of
+from portal.tables import Olt, TemplateNode, Workflow, WorkflowNode
 
 
 class Stand(StrEnum):

@@ -8,7 +8,6 @@ from sqlalchemy.orm import Session
 
 from portal.domain.messages import N_, Message
 from portal.extensions import db, transaction
-from portal.models import Workflow, WorkflowTemplate
 from portal.services.cataloguing import catalogue
 from portal.services.dispatch import clock
 from portal.services.errors import Invalid
@@ -18,6 +17,7 @@ from portal.services.network.many import Effect
 from portal.services.network.node_rules import NodeRules
 from portal.services.network.trees import Tree, Wanted, every
 from portal.services.uniqueness import unique_or_invalid
+from portal.tables import Workflow, WorkflowTemplate
 
 Fields = Mapping[str, Any]
 

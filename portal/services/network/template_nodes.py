@@ -10,7 +10,6 @@ from sqlalchemy.orm import Session
 
 from portal.domain.messages import N_, Message, joined
 from portal.extensions import db, transaction
-from portal.models import TemplateNode, WorkflowNode, WorkflowTemplate
 from portal.services import audit
 from portal.services.cataloguing import catalogue
 from portal.services.dispatch import clock
@@ -19,6 +18,7 @@ from portal.services.network import node_input
 from portal.services.network.node_rules import NodeRules
 from portal.services.network.trees import GONE, columns_of
 from portal.services.uniqueness import unique_or_invalid
+from portal.tables import TemplateNode, WorkflowNode, WorkflowTemplate
 
 KEY_TAKEN = N_("another node of this template has this key")
 KEY_STAYS = N_("stays as it is: it is how the OLTs know this node")

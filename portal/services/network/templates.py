@@ -13,12 +13,12 @@ from portal.domain.fields import Reader
 from portal.domain.messages import N_
 from portal.domain.statuses import RolloutStatus, SkipReason
 from portal.extensions import db, transaction
-from portal.models import Execution, TemplateNode, TemplateRollout, Workflow, WorkflowNode, WorkflowTemplate
 from portal.services import audit
 from portal.services.dispatch import clock, waiting
 from portal.services.errors import Conflict, Invalid, NotFound
 from portal.services.network.template_nodes import changing
 from portal.services.uniqueness import unique_or_invalid
+from portal.tables import Execution, TemplateNode, TemplateRollout, Workflow, WorkflowNode, WorkflowTemplate
 
 _READERS: Mapping[str, Reader] = {"name": fields.one_line(80, required=True), "description": fields.one_line(255)}
 NAME_TAKEN = N_("another template has this name")

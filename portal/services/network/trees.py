@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from portal.domain import node_fields
-from portal.models import TemplateNode, WorkflowNode
+from portal.tables import TemplateNode, WorkflowNode
 
 AnyNode = WorkflowNode | TemplateNode
 GONE = "~"  # begins the key of a template's deleted node, which is kept until no OLT has it any more

@@ -9,7 +9,6 @@ from sqlalchemy.orm import Session
 
 from portal.domain.messages import N_, joined
 from portal.extensions import transaction
-from portal.models import Olt, Workflow, WorkflowRevision
 from portal.services import audit
 from portal.services.cataloguing import catalogue
 from portal.services.dispatch import clock
@@ -18,6 +17,7 @@ from portal.services.network import revisions, workflows
 from portal.services.network.node_rules import NodeRules, Override, log_override
 from portal.services.network.node_trees import WorkflowWriter
 from portal.services.network.trees import Tree, Wanted, every
+from portal.tables import Olt, Workflow, WorkflowRevision
 
 UNDO, REDO = "workflow.undo", "workflow.redo"
 _SWITCHES = {"workflow.enable": False, "workflow.disable": True}  # what takes them back

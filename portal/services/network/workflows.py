@@ -9,7 +9,6 @@ from sqlalchemy.orm import Session
 
 from portal.domain.messages import N_, Message, joined
 from portal.extensions import transaction
-from portal.models import Olt, Workflow, WorkflowNode
 from portal.services import audit
 from portal.services.cataloguing import catalogue
 from portal.services.dispatch import clock, waiting
@@ -19,6 +18,7 @@ from portal.services.network.node_rules import Device, NodeRules, Override, log_
 from portal.services.network.revisions import Begun
 from portal.services.network.trees import columns_of
 from portal.services.uniqueness import unique_or_invalid
+from portal.tables import Olt, Workflow, WorkflowNode
 
 CHANGED = N_("the workflow was changed by somebody else meanwhile; look at it as it is now, then do it again")
 KEY_TAKEN = N_("another node of this workflow has this key")

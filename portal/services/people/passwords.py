@@ -8,10 +8,10 @@ from sqlalchemy import select
 from portal.domain.messages import N_
 from portal.domain.statuses import Role
 from portal.extensions import db, transaction
-from portal.models import User
 from portal.services import audit
 from portal.services.errors import Conflict, Invalid, NotFound
 from portal.services.people import users
+from portal.tables import User
 
 WRONG = N_("this is not your present password")
 SAME = N_("is the same as before: choose another one")

@@ -17,10 +17,10 @@ from portal.domain.fields import FieldError
 from portal.domain.messages import N_
 from portal.domain.statuses import Role
 from portal.extensions import db, transaction
-from portal.models import ApiToken
 from portal.services import audit
 from portal.services.errors import Invalid, NotFound
 from portal.services.uniqueness import unique_or_invalid
+from portal.tables import ApiToken
 
 log = logging.getLogger(__name__)
 

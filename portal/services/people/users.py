@@ -17,10 +17,10 @@ from portal.domain.fields import FieldError, Reader, read_all
 from portal.domain.messages import N_, Message
 from portal.domain.statuses import Role
 from portal.extensions import transaction
-from portal.models import User
 from portal.services import audit
 from portal.services.errors import Invalid, NotFound
 from portal.services.uniqueness import unique_or_invalid
+from portal.tables import User
 
 SHORTEST_PASSWORD = 8
 LONGEST_PASSWORD = 256

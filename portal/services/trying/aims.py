@@ -9,9 +9,9 @@ from portal.domain import addresses
 from portal.domain.composite import SnmpTarget
 from portal.domain.fields import FieldError
 from portal.domain.messages import N_
-from portal.models import Credential, Olt
 from portal.services.dispatch import work
 from portal.services.errors import Invalid, NotFound
+from portal.tables import Credential, Olt
 
 
 @dataclass(frozen=True)

@@ -10,9 +10,9 @@ from portal.domain import node_fields
 from portal.domain.catalogue_data import Shape
 from portal.domain.composite import ReadingSpec
 from portal.domain.statuses import NodeKind
-from portal.models import Oid, Olt, Onu, OnuData, Workflow, WorkflowNode
 from portal.services.cataloguing import catalogue, explaining
 from portal.services.dispatch import clock, work
+from portal.tables import Oid, Olt, Onu, OnuData, Workflow, WorkflowNode
 
 
 @dataclass(frozen=True)

@@ -14,11 +14,11 @@ from portal.domain.composite import ReadingSpec
 from portal.domain.fields import FieldError
 from portal.domain.proof import Interface, Proof
 from portal.domain.readings import Reading, decode
-from portal.models import Olt, Onu, OnuData, PonPort
 from portal.services.cataloguing import index_families
 from portal.services.errors import NotFound
 from portal.services.trying import onu_columns
 from portal.services.trying.onu_columns import OnuColumn
+from portal.tables import Olt, Onu, OnuData, PonPort
 
 
 @dataclass(frozen=True)

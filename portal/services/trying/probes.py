@@ -15,9 +15,9 @@ from portal.domain.fields import FieldError
 from portal.domain.messages import N_
 from portal.domain.statuses import ErrorKind
 from portal.extensions import transaction
-from portal.models import Credential, Olt, Probe, ProbeStatus
 from portal.services.dispatch.work import target
 from portal.services.errors import Invalid, NotFound
+from portal.tables import Credential, Olt, Probe, ProbeStatus
 
 QUEUE_AWAY = N_("the queue (Redis) does not answer: see that it runs, then test again")
 

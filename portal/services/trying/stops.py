@@ -5,9 +5,9 @@ from datetime import datetime
 from portal import queueing
 from portal.domain.messages import N_
 from portal.extensions import transaction
-from portal.models import Olt
 from portal.services import audit
 from portal.services.errors import Conflict, NotFound
+from portal.tables import Olt
 
 ENDED = N_("it had ended already: nothing was stopped")
 QUEUE_AWAY = N_("the queue (Redis) does not answer, so nobody can be asked to stop")

@@ -23,13 +23,13 @@ from portal.domain.positions import position_of
 from portal.domain.readings import Reading
 from portal.domain.statuses import ErrorKind, NodeKind, Presence, SkipReason, StepStatus
 from portal.extensions import transaction
-from portal.models import Olt, Onu, PonPort, Trial, TrialMode, TrialStatus, WorkflowNode
 from portal.models.trial import OF_ONU
 from portal.services.cataloguing import catalogue, explaining
 from portal.services.collecting import table_sizes
 from portal.services.dispatch import work
 from portal.services.errors import Invalid, NotFound
 from portal.services.trying import onu_columns
+from portal.tables import Olt, Onu, PonPort, Trial, TrialMode, TrialStatus, WorkflowNode
 
 ROWS_READ = 500  # of one column
 ROWS_SHOWN = 200  # of all columns together

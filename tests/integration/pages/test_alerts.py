@@ -12,8 +12,8 @@ from portal import notify
 from portal.domain.messages import N_
 from portal.domain.statuses import AlertKind, NotificationStatus, Severity
 from portal.extensions import db, keyring, transaction
-from portal.models import AuditLog, Channel, Notification
 from portal.services.alerting import alerts, channels, delivery
+from portal.tables import AuditLog, Channel, Notification
 from tests.support import seed
 from tests.support.pages import soup, text_of, title_of
 from tests.support.receiver import TOKEN, Receiver, receiver

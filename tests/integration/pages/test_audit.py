@@ -9,8 +9,8 @@ import pytest
 from flask import Flask
 from sqlalchemy import delete
 
-from portal.models import AuditLog, Credential, Olt, WorkflowNode
 from portal.services import audit
+from portal.tables import AuditLog, Credential, Olt, WorkflowNode
 from tests.support.pages import Visitor, soup, text_of
 from tests.support.web import english, statements, written
 

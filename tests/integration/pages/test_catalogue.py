@@ -13,8 +13,8 @@ from werkzeug.test import TestResponse
 from portal.domain.catalogue_data import BrandData, Shape
 from portal.domain.readings import ValueType
 from portal.extensions import db
-from portal.models import AuditLog, Brand, IndexFormula, Oid, PonPort, StateMap
 from portal.services.cataloguing import catalogue, catalogue_shipped
+from portal.tables import AuditLog, Brand, IndexFormula, Oid, PonPort, StateMap
 from portal.web import catalogue as catalogue_pages
 from portal.web import catalogue_forms
 from tests.support import builders, seed

@@ -9,7 +9,7 @@ from sqlalchemy import delete, func, select, update
 
 from portal.domain.statuses import OltState
 from portal.extensions import db
-from portal.models import (
+from portal.tables import (
     AuditLog,
     Credential,
     Olt,

@@ -9,7 +9,7 @@ from sqlalchemy import select, update
 
 from portal.domain.statuses import ExecutionStatus, Trigger
 from portal.extensions import db
-from portal.models import Execution
+from portal.tables import Execution
 from tests.support.pages import soup, text_of
 from tests.support.web import english, written
 

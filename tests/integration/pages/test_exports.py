@@ -13,8 +13,8 @@ from sqlalchemy import select, update
 from portal.domain import quota
 from portal.domain.statuses import EventType, ExecutionStatus
 from portal.extensions import db
-from portal.models import Execution, Olt, QuotaTracker, QuotaViolation
 from portal.services import decisions
+from portal.tables import Execution, Olt, QuotaTracker, QuotaViolation
 from portal.web import executions, export, log, violations
 from tests.support.pages import Visitor, soup
 from tests.support.web import english, statements, written

@@ -20,7 +20,7 @@ from app import create_app
 from config import Settings
 from portal.domain.statuses import ExecutionStatus, OltState, Role, Trigger
 from portal.extensions import db, limiter
-from portal.models import AuditLog, Execution, Olt, Poller, SchedulerState, User, WorkflowNode
+from portal.tables import AuditLog, Execution, Olt, Poller, SchedulerState, User, WorkflowNode
 from portal.web import access
 from tests.conftest import Databases, settings_for
 from tests.support import routes, seed

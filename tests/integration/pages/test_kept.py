@@ -11,8 +11,8 @@ from sqlalchemy import select
 
 from portal.domain.statuses import Role
 from portal.extensions import db
-from portal.models import Olt, User
 from portal.services.network import olts
+from portal.tables import Olt, User
 from portal.web import kept
 from portal.web.kept import Kept
 from tests.support.pages import Visitor, soup

@@ -11,8 +11,8 @@ from flask import Flask
 
 from portal.domain.ledger import Sums, Verdict
 from portal.extensions import db
-from portal.models import NodeDay, WorkflowNode
 from portal.queries import ledger as query
+from portal.tables import NodeDay, WorkflowNode
 from portal.web.export import harmless
 from tests.support import seed
 from tests.support.api import Client, make_token

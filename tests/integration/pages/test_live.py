@@ -14,8 +14,8 @@ from sqlalchemy import event, update
 
 from portal.domain.statuses import ExecutionStatus, Role
 from portal.extensions import db
-from portal.models import Execution, User
 from portal.services.people import users
+from portal.tables import Execution, User
 from portal.web import audience, live
 from tests.support import routes, seed
 from tests.support.pages import Visitor, soup

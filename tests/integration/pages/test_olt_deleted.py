@@ -6,8 +6,8 @@ from flask import Flask
 from sqlalchemy import update
 
 from portal.extensions import db
-from portal.models import Olt
 from portal.services.network import olts
+from portal.tables import Olt
 from tests.support import builders
 from tests.support.pages import path_of, soup, text_of, title_of
 from tests.support.web import complaints, english, form_values, statements, written

@@ -10,9 +10,9 @@ from sqlalchemy import select
 from jobs import claim as claims
 from portal.domain.statuses import OltState
 from portal.extensions import db
-from portal.models import AuditLog, Olt, Probe, Trial, TrialMode
 from portal.services.dispatch import reachability
 from portal.services.network import olts
+from portal.tables import AuditLog, Olt, Probe, Trial, TrialMode
 from tests.support.pages import Visitor, soup, text_of
 from tests.support.web import english, written
 

@@ -9,8 +9,8 @@ from sqlalchemy import func, select
 from werkzeug.test import TestResponse
 
 from portal.extensions import db
-from portal.models import Olt
 from portal.services.importing import csv_olts
+from portal.tables import Olt
 from tests.support.pages import Visitor, path_of, soup, text_of, title_of
 from tests.support.web import english, form_values, written
 

@@ -14,9 +14,9 @@ from app import create_app
 from config import Settings
 from portal.domain.statuses import ErrorKind, OltState
 from portal.extensions import db
-from portal.models import AuditLog, Credential, Olt, Probe, ProbeStatus, WorkflowNode
 from portal.queries import olts
 from portal.services.cataloguing import catalogue
+from portal.tables import AuditLog, Credential, Olt, Probe, ProbeStatus, WorkflowNode
 from tests.conftest import Databases
 from tests.support import builders, seed
 from tests.support.pages import Visitor, path_of, soup, text_of, title_of

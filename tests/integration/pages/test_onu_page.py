@@ -9,7 +9,7 @@ from sqlalchemy import select, update
 
 from portal import queueing
 from portal.domain.statuses import ErrorKind, OltState, OnuEventKind, Presence
-from portal.models import (
+from portal.tables import (
     IndexFormula,
     Oid,
     Olt,

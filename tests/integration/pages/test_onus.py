@@ -16,8 +16,8 @@ from app import create_app
 from config import Settings
 from portal.domain.statuses import Presence
 from portal.extensions import db
-from portal.models import Olt, Onu, OnuData, OnuEvent
 from portal.queries import onus
+from portal.tables import Olt, Onu, OnuData, OnuEvent
 from tests.conftest import Databases
 from tests.support import builders, seed
 from tests.support.pages import Visitor, soup, text_of, title_of

@@ -8,8 +8,8 @@ from bs4 import Tag
 from flask import Flask
 
 from portal.domain.statuses import Presence
-from portal.models import Onu
 from portal.queries import palette
+from portal.tables import Onu
 from tests.support import builders, seed
 from tests.support.pages import Visitor, soup
 from tests.support.web import english, statements, written

@@ -5,7 +5,7 @@ from flask import Flask
 from sqlalchemy import select
 
 from portal.extensions import db
-from portal.models import AuditLog, User
+from portal.tables import AuditLog, User
 from tests.support.pages import Visitor, path_of, soup, text_of
 from tests.support.web import complaints, english, written
 

@@ -11,8 +11,8 @@ from werkzeug.test import TestResponse
 
 from portal.domain.statuses import ExecutionStatus
 from portal.extensions import db
-from portal.models import AuditLog, Execution, NodePace, WorkflowNode
 from portal.services.network import workflows
+from portal.tables import AuditLog, Execution, NodePace, WorkflowNode
 from tests.support import builders, seed
 from tests.support.pages import soup, text_of, title_of
 from tests.support.web import english, form_values, written

@@ -15,9 +15,9 @@ from sqlalchemy import select, update
 from app import create_app
 from config import Settings
 from portal.extensions import db
-from portal.models import AuditLog, Poller, PollerStats, Pool
 from portal.queries import pollers
 from portal.queries.pollers import PoolRow, StatsPoint
+from portal.tables import AuditLog, Poller, PollerStats, Pool
 from portal.web import charts
 from tests.conftest import Databases
 from tests.support import seed

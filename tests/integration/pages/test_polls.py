@@ -11,8 +11,8 @@ from werkzeug.test import TestResponse
 
 from app import create_app
 from portal.extensions import db
-from portal.models import User
 from portal.queries import people
+from portal.tables import User
 from portal.web import audience, polls
 from portal.web.audience import Board
 from tests.conftest import Databases, settings_for

@@ -9,10 +9,10 @@ from flask import Flask
 from sqlalchemy import select, update
 
 from portal.domain.statuses import ExecutionStatus, OltState, Trigger
-from portal.models import Execution, Olt, Pool
 from portal.queries import queue
 from portal.queries.pollers import PoolRow
 from portal.queries.queue import Cause, Holder, Lane, Waiting
+from portal.tables import Execution, Olt, Pool
 from tests.support import seed
 from tests.support.pages import soup, text_of
 from tests.support.web import english, quick, written

@@ -8,7 +8,7 @@ from sqlalchemy import delete, select, update
 
 from portal.domain import quota
 from portal.domain.statuses import QuotaStatus
-from portal.models import (
+from portal.tables import (
     AuditLog,
     CoordinatorLog,
     Execution,

@@ -11,9 +11,9 @@ from sqlalchemy.exc import IntegrityError
 
 from portal.domain.messages import N_, joined
 from portal.extensions import db, keyring
-from portal.models import Credential, ExecutionStep, Olt, WorkflowNode
 from portal.services.network import olts, placing
 from portal.services.uniqueness import unique_or_invalid
+from portal.tables import Credential, ExecutionStep, Olt, WorkflowNode
 from portal.web import metrics
 from portal.web.forms import said
 from tests.support import builders

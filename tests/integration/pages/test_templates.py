@@ -9,8 +9,8 @@ from flask import Flask
 from sqlalchemy import select
 
 from portal.extensions import db
-from portal.models import Olt, TemplateRollout, Workflow, WorkflowNode, WorkflowTemplate
 from portal.services.network import applying, template_nodes, templates, workflows
+from portal.tables import Olt, TemplateRollout, Workflow, WorkflowNode, WorkflowTemplate
 from tests.support import builders, seed
 from tests.support.pages import Visitor, path_of, soup, text_of, title_of
 from tests.support.web import complaints, english, form_values, statements

@@ -13,9 +13,9 @@ from portal.domain.pace import Pace
 from portal.domain.plans import PlanNode
 from portal.domain.statuses import AttemptStatus, ErrorKind, EventType, ExecutionStatus, PlanStatus, SkipReason, Trigger
 from portal.extensions import db, transaction
-from portal.models import Execution, ExecutionAttempt, ExecutionPlan, Olt, WorkflowNode
 from portal.queries import timeline as query
 from portal.services import decisions
+from portal.tables import Execution, ExecutionAttempt, ExecutionPlan, Olt, WorkflowNode
 from portal.web import timeline
 from tests.support import builders, seed
 from tests.support.pages import soup

@@ -13,8 +13,8 @@ from werkzeug.test import TestResponse
 from portal import queueing
 from portal.domain.statuses import ErrorKind
 from portal.extensions import db
-from portal.models import Olt, Trial, TrialMode, TrialStatus
 from portal.services.trying import trials
+from portal.tables import Olt, Trial, TrialMode, TrialStatus
 from tests.support import builders, seed
 from tests.support.pages import Visitor, path_of, soup, text_of, title_of
 from tests.support.web import english, statements, written

@@ -12,8 +12,8 @@ from sqlalchemy import select, update
 
 from portal.domain.statuses import OltState
 from portal.extensions import db
-from portal.models import Olt, WorkflowNode
 from portal.queries import workflows
+from portal.tables import Olt, WorkflowNode
 from tests.support import builders, seed
 from tests.support.pages import Visitor, soup, text_of
 from tests.support.web import complaints, english, form_values, written

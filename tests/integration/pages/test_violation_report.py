@@ -9,7 +9,7 @@ from flask import Flask
 from sqlalchemy import delete
 
 from portal.domain.statuses import Severity
-from portal.models import QuotaViolation
+from portal.tables import QuotaViolation
 from tests.support.pages import Visitor, soup, text_of, title_of
 from tests.support.web import english, statements, written
 

@@ -10,8 +10,8 @@ from sqlalchemy import select
 from werkzeug.test import TestResponse
 
 from portal.extensions import db
-from portal.models import Olt, Workflow, WorkflowNode, WorkflowTemplate
 from portal.services.network import olts
+from portal.tables import Olt, Workflow, WorkflowNode, WorkflowTemplate
 from portal.web.olt_picks import packed, unpacked
 from tests.support import builders, seed
 from tests.support.pages import Visitor, path_of, soup, text_of

@@ -10,10 +10,10 @@ from flask import Flask
 from werkzeug.test import TestResponse
 
 from portal.extensions import db
-from portal.models import NodeDay, NodePace, Olt, TemplateNode, Workflow, WorkflowTemplate
 from portal.services.network import workflows
 from portal.services.network.node_trees import write_template
 from portal.services.network.trees import tree_of
+from portal.tables import NodeDay, NodePace, Olt, TemplateNode, Workflow, WorkflowTemplate
 from tests.support import builders
 from tests.support.boards import BOARD, DESCRIPTION, DISCOVERY, RX, SERIAL, node_of, order
 from tests.support.pages import Visitor, path_of, soup, text_of, title_of

@@ -12,7 +12,7 @@ from app import create_app
 from config import Settings
 from portal.domain.statuses import ErrorKind, ExecutionStatus, StepStatus, Trigger
 from portal.extensions import db
-from portal.models import (
+from portal.tables import (
     CoordinatorLog,
     Execution,
     ExecutionAttempt,
