@@ -6,7 +6,6 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from datetime import UTC, datetime
 from functools import partial
 from typing import Any, TypeVar
 
@@ -19,7 +18,7 @@ from jobs.claim import LeaseLost
 from jobs.drivers import open_session
 from jobs.snmp.patient import PatientSession
 from jobs.trying import Busy, holding
-from portal import queueing
+from portal import clock, queueing
 from portal.domain import node_fields, typed_values
 from portal.domain.composite import CompositeWork, ReadingSpec, SnmpTarget, StepResult, StepWork
 from portal.domain.fields import FieldError
@@ -201,7 +200,7 @@ def _walked(
     step = StepWork(0, "walk", NodeKind.WALK, tuple(specs), seconds)
     target = replace(aim.target, max_rows=rows)
     composite = CompositeWork(execution_id=0, token=0, olt_id=aim.olt_id or 0, target=target, steps=(step,))
-    return poller.run(composite, open_session, checkpoint, lambda: datetime.now(UTC), time.monotonic).steps[0]
+    return poller.run(composite, open_session, checkpoint, clock.now, time.monotonic).steps[0]
 
 
 def _walk_lines(told: Mapping[str, Any], step: StepResult) -> Iterable[str]:

@@ -9,7 +9,6 @@ import socket
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from datetime import UTC, datetime
 from multiprocessing.connection import wait
 from multiprocessing.process import BaseProcess
 from typing import Any
@@ -21,7 +20,7 @@ from rq.worker_pool import WorkerData, WorkerPool
 
 from jobs import claim as claims
 from jobs.worker import PollerWorker, close_connections, die_with_parent, push_unstarted, report_lost
-from portal import queueing
+from portal import clock, queueing
 from portal.services.dispatch import pool as rows
 from portal.services.dispatch import rehearsal
 
@@ -65,7 +64,7 @@ class PollerPool(WorkerPool):
             assert process.pid is not None  # noqa: S101  (a started process has one)
             self.worker_dict[name] = WorkerData(name=name, pid=process.pid, process=process)
             self._numbers[name] = number
-        self._in_database(rows.register, self._pool_id, number, name, process.pid, datetime.now(UTC))
+        self._in_database(rows.register, self._pool_id, number, name, process.pid, clock.now())
 
     def reap_workers(self) -> None:
         """Wait up to a second for a child to end; every one that did is handled at once."""
@@ -106,7 +105,7 @@ class PollerPool(WorkerPool):
         if time.monotonic() - self._attended_at < ATTEND_SECONDS:
             return
         self._attended_at = time.monotonic()
-        orders = self._in_database(rows.attend, self._pool_id, list(self.worker_dict), datetime.now(UTC))
+        orders = self._in_database(rows.attend, self._pool_id, list(self.worker_dict), clock.now())
         if orders is None or self.status == self.Status.STOPPED:
             return
         if orders.size != self.num_workers:
@@ -144,9 +143,7 @@ class PollerPool(WorkerPool):
         Conflict when this pool is running already.
         """
         with self.app.app_context():
-            self._pool_id = rows.open_pool(
-                self.host, self.site, os.getpid(), self.num_workers, datetime.now(UTC), _lives
-            )
+            self._pool_id = rows.open_pool(self.host, self.site, os.getpid(), self.num_workers, clock.now(), _lives)
             close_connections()
         self._in_database(rehearsal.rehearse)
         self.status = self.Status.STARTED

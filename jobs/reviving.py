@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import closing, contextmanager
 from dataclasses import replace
-from datetime import UTC, datetime
 
 from flask import current_app
 
@@ -18,7 +17,7 @@ from jobs.probing import SYSTEM
 from jobs.snmp.discovery import Greeting
 from jobs.snmp.errors import SnmpError
 from jobs.snmp.session import SnmpSession
-from portal import queueing
+from portal import clock, queueing
 from portal.domain.composite import SnmpTarget
 from portal.domain.statuses import ErrorKind
 from portal.services.dispatch import reachability
@@ -39,16 +38,12 @@ Release = Callable[[Claim], object]
 
 def revive() -> None:
     """Entry function of the periodic job (each 5 s)."""
-    over = reachability.end_pauses(_now())
-    suspects = reachability.suspects(_now(), AT_ONCE)
+    over = reachability.end_pauses(clock.now())
+    suspects = reachability.suspects(clock.now(), AT_ONCE)
     answers = _ask_all(suspects)
-    back = reachability.record_probes(answers, _now())
+    back = reachability.record_probes(answers, clock.now())
     if over or back:
         log.info("event=revived pauses_over=%d asked=%d back=%d", over, len(answers), back)
-
-
-def _now() -> datetime:
-    return datetime.now(UTC)
 
 
 def _ask_all(suspects: Sequence[Suspect]) -> dict[int, bool]:

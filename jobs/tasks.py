@@ -4,7 +4,7 @@ import logging
 import os
 import time
 from collections.abc import Callable
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from typing import NoReturn, TypeVar
 
 from flask import current_app
@@ -13,7 +13,7 @@ from sqlalchemy.exc import DBAPIError, InterfaceError, OperationalError
 from jobs import poller
 from jobs.claim import Aborted, Claim, Lease, LeaseLost, Stopped, held
 from jobs.drivers import open_session
-from portal import queueing
+from portal import clock, queueing
 from portal.domain.composite import CompositeResult, CompositeWork, StepResult
 from portal.domain.statuses import ExecutionStatus
 from portal.extensions import db
@@ -28,10 +28,6 @@ T = TypeVar("T")
 HEARTBEAT_SECONDS = 5.0
 FINISH_PAUSES = (0.2, 1.0, 3.0)  # seconds between tries to write a result
 _DATABASE_AWAY = (OperationalError, InterfaceError)
-
-
-def _now() -> datetime:
-    return datetime.now(UTC)
 
 
 def run_composite(execution_id: int) -> None:
@@ -70,7 +66,7 @@ def _started(execution_id: int, mine: Claim, lease: Lease) -> CompositeWork | No
     """The work, once the database says RUNNING. The database may have kept us waiting: the lease is asked last."""
     try:
         lease.checkpoint()
-        now = _now()
+        now = clock.now()
         expires = now + timedelta(seconds=lease.ttl)
         work = executions.start(execution_id, mine.token, mine.owner, now, expires, lease.checkpoint)
     except Stopped as error:  # the lease is ours still, so our poller has to queue it again, once it is given back
@@ -84,7 +80,7 @@ def _started(execution_id: int, mine: Claim, lease: Lease) -> CompositeWork | No
         _end_badly(execution_id, error)
     except Exception as error:
         log.exception("event=internal_error execution=%d", execution_id)
-        executions.fail_unstarted(execution_id, f"{type(error).__name__}: {error}", _now())
+        executions.fail_unstarted(execution_id, f"{type(error).__name__}: {error}", clock.now())
         return None
     if work is None:
         log.info("event=not_started execution=%d", execution_id)
@@ -96,7 +92,7 @@ def _read_and_finish(work: CompositeWork, lease: Lease) -> None:
     lease.cover(work.target.longest_request)
     check = checkpoint_of(work, lease)
     keeper = _Keeper(work, check, lease.ttl)
-    result = poller.run(work, open_session, check, _now, time.monotonic, keeper.keep)
+    result = poller.run(work, open_session, check, clock.now, time.monotonic, keeper.keep)
     status = keeper.finish(result)
     log.info(
         "event=composite execution=%d olt=%d status=%s steps=%d rows=%d pdus=%d seconds=%.3f",
@@ -116,8 +112,8 @@ class _Keeper:
         """One step, while the OLT is still ours: its lease is renewed before each further try."""
 
         def write() -> None:
-            expires = _now() + timedelta(seconds=self.ttl)
-            executions.keep_step(self.work.execution_id, self.work.token, self.books, step, _now(), expires)
+            expires = clock.now() + timedelta(seconds=self.ttl)
+            executions.keep_step(self.work.execution_id, self.work.token, self.books, step, clock.now(), expires)
 
         if step.columns:
             self._patiently(write, self.check)
@@ -129,7 +125,7 @@ class _Keeper:
         """
 
         def write() -> ExecutionStatus:
-            return executions.finish(self.work.execution_id, self.work.token, result, _now(), self.books)
+            return executions.finish(self.work.execution_id, self.work.token, result, clock.now(), self.books)
 
         return self._patiently(write, lambda: None)
 
@@ -166,7 +162,7 @@ def checkpoint_of(work: CompositeWork, lease: Lease) -> Callable[[], None]:
 def _show_alive(work: CompositeWork, ttl: float) -> None:
     """For the pages only: a database that is busy or away for a moment must not cost the composite."""
     try:
-        executions.heartbeat(work.execution_id, work.token, _now() + timedelta(seconds=ttl))
+        executions.heartbeat(work.execution_id, work.token, clock.now() + timedelta(seconds=ttl))
     except _DATABASE_AWAY as error:
         db.session.remove()
         log.warning("event=heartbeat_failed execution=%d error=%s", work.execution_id, error.orig)
@@ -176,7 +172,7 @@ def _give_up(work: CompositeWork, error: LeaseLost) -> None:
     log.warning("event=lease_lost execution=%d reason=%s", work.execution_id, error)
     try:
         aborted = isinstance(error, Aborted)
-        tickets = executions.give_up_lease(work.execution_id, work.token, str(error), _now(), aborted=aborted)
+        tickets = executions.give_up_lease(work.execution_id, work.token, str(error), clock.now(), aborted=aborted)
     except StaleToken:
         return  # the reaper was faster
     executions.push(tickets)
@@ -185,7 +181,7 @@ def _give_up(work: CompositeWork, error: LeaseLost) -> None:
 def _hand_over(work: CompositeWork, error: Stopped) -> None:
     log.info("event=handed_over execution=%d reason=%s", work.execution_id, error)
     try:
-        tickets = executions.hand_over(work.execution_id, work.token, str(error), _now())
+        tickets = executions.hand_over(work.execution_id, work.token, str(error), clock.now())
     except StaleToken:
         return  # it was lost or cancelled meanwhile
     executions.push(tickets)
@@ -193,6 +189,6 @@ def _hand_over(work: CompositeWork, error: Stopped) -> None:
 
 def _fail(work: CompositeWork, message: str) -> None:
     try:
-        executions.fail_internal(work.execution_id, work.token, message, _now())
+        executions.fail_internal(work.execution_id, work.token, message, clock.now())
     except StaleToken as stale:
         log.warning("event=stale execution=%d reason=%s", work.execution_id, stale)

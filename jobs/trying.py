@@ -7,7 +7,6 @@ import logging
 import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from datetime import UTC, datetime
 from functools import partial
 
 from flask import current_app
@@ -17,7 +16,7 @@ from jobs import poller, probing
 from jobs.claim import Lease, LeaseLost
 from jobs.drivers import open_session
 from jobs.snmp.patient import PatientSession
-from portal import queueing
+from portal import clock, queueing
 from portal.domain.composite import SnmpTarget
 from portal.domain.statuses import ErrorKind
 from portal.extensions import db
@@ -32,10 +31,6 @@ PROBE_PATIENCE = 8.0  # of a connection test, in whose queue the probes of unrea
 
 class Busy(Exception):  # noqa: N818  (a state, not a fault)
     """The OLT is held by somebody else, or nothing may be held for the moment."""
-
-
-def _now() -> datetime:
-    return datetime.now(UTC)
 
 
 @contextmanager
@@ -63,7 +58,7 @@ def holding(olt_id: int, owner: str, target: SnmpTarget, patience: float | None 
 
 def run_trial(trial_id: int) -> None:
     """One trial, called by RQ. Whatever happens, the row says it."""
-    with _said(f"trial={trial_id}", lambda kind, text: trials.fail(trial_id, kind, text, _now())):
+    with _said(f"trial={trial_id}", lambda kind, text: trials.fail(trial_id, kind, text, clock.now())):
         _try(trial_id)
 
 
@@ -72,7 +67,7 @@ def run_probe(probe_id: int) -> None:
 
     An OLT of ours is asked under its lease, so that two never read it at once.
     """
-    with _said(f"probe={probe_id}", lambda kind, text: probes.fail(probe_id, kind, text, _now())):
+    with _said(f"probe={probe_id}", lambda kind, text: probes.fail(probe_id, kind, text, clock.now())):
         _probe(probe_id)
 
 
@@ -104,7 +99,7 @@ def _probe(probe_id: int) -> None:
     with _free_or_held(work, f"probe-{probe_id}") as checkpoint:
         patient = partial(PatientSession, open_session, checkpoint=checkpoint)  # each repeat looks at the lease too
         result = probing.ask(work.target, patient, time.monotonic, knowledge, checkpoint)
-    probes.succeed(probe_id, result, _now())
+    probes.succeed(probe_id, result, clock.now())
 
 
 def _free_or_held(work: probes.ProbeWork, owner: str) -> AbstractContextManager[Callable[[], None]]:
@@ -115,11 +110,11 @@ def _free_or_held(work: probes.ProbeWork, owner: str) -> AbstractContextManager[
 
 
 def _try(trial_id: int) -> None:
-    mine = trials.start(trial_id, _now())
+    mine = trials.start(trial_id, clock.now())
     if mine is None:
         return
     with holding(mine.work.olt_id, f"trial-{trial_id}", mine.work.target) as checkpoint:
         began = time.monotonic()
-        result = poller.run(mine.work, open_session, checkpoint, _now, time.monotonic)
+        result = poller.run(mine.work, open_session, checkpoint, clock.now, time.monotonic)
         took = time.monotonic() - began
-    trials.finish(mine, result.steps[0], took, _now())
+    trials.finish(mine, result.steps[0], took, clock.now())

@@ -8,7 +8,6 @@ import random
 import select
 import signal
 import time
-from datetime import UTC, datetime
 from types import FrameType
 from typing import Any, ClassVar
 
@@ -22,7 +21,7 @@ from rq.worker import WorkerStatus
 
 from jobs import claim as claims
 from jobs.claim import Claim, Lease
-from portal import queueing
+from portal import clock, queueing
 from portal.extensions import db
 from portal.services.dispatch import executions
 
@@ -137,7 +136,7 @@ class PollerWorker(QuietWorker):
         try:
             with self.connection.pipeline(transaction=False) as pipe:
                 pipe.hexists(self.key, "birth")
-                pipe.hset(self.key, "last_heartbeat", utcformat(datetime.now(UTC)))
+                pipe.hset(self.key, "last_heartbeat", utcformat(clock.now()))
                 pipe.expire(self.key, self.worker_ttl + 60)
                 known, *_ = pipe.execute()
             if not known:
@@ -315,7 +314,7 @@ def report_lost(app: Flask, lost: list[tuple[int, int]], message: str) -> bool:
     """Tell the database at once; when that fails the reaper will. True when something was lost, and runs again."""
     try:
         with app.app_context():
-            tickets = executions.lost(lost, message, executions.now())
+            tickets = executions.lost(lost, message, clock.now())
             executions.push(tickets)
             return bool(tickets)
     except Exception as error:  # the database may be away; the lease runs out and the reaper repairs it

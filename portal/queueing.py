@@ -7,7 +7,6 @@ import hashlib
 import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from typing import Any, cast
 
 from flask import current_app
@@ -19,6 +18,7 @@ from rq import Queue
 from rq.job import Job
 from rq.serializers import JSONSerializer
 
+from portal import clock
 from portal.domain.tickets import Ticket, execution_of, job_id
 
 __all__ = ["RedisError", "Ticket", "execution_of", "job_id"]
@@ -260,7 +260,7 @@ def _common_hash() -> str:
     job = TaskJob.create(
         RUN_COMPOSITE, connection=connection(), result_ttl=0, failure_ttl=_FAILED_JOB_SECONDS, timeout=-1
     )
-    job.enqueued_at = datetime.now(UTC)
+    job.enqueued_at = clock.now()
     written = job.to_dict()
     own = ("data", "origin", "description")
     kept = {name: str(value) for name, value in written.items() if name not in own and value not in ("", None)}

@@ -1,11 +1,11 @@
 """Commands of the clock tower: run it, or look at what a tick would decide."""
 
 import json
-from datetime import UTC, datetime
 
 import click
 from flask.cli import AppGroup
 
+from portal import clock
 from portal.domain.slots import Plan
 from portal.extensions import db
 from scheduler import due, planner, process
@@ -26,7 +26,7 @@ def run() -> None:
 @click.option("--json", "as_json", is_flag=True, help="As JSON.")
 def tick(explain: bool, as_json: bool) -> None:
     """What would run now, and what would be skipped and why. Changes nothing."""
-    now = datetime.now(UTC)
+    now = clock.now()
     plan = planner.plan(due.select_due(db.session(), now, lock=False), now, next_cron)
     db.session.rollback()
     lines = _lines(plan)

@@ -3,11 +3,11 @@
 import json
 from collections.abc import Collection, Iterable
 from dataclasses import asdict
-from datetime import UTC, datetime
 
 import click
 from flask.cli import AppGroup
 
+from portal import clock
 from portal.domain import intervals, schedule
 from portal.domain.node_fields import LONGEST_INTERVAL
 from portal.extensions import db
@@ -76,7 +76,7 @@ def run(
     Recorded durations are lived again in their order, from a place that seed and node give. Nothing is written and no
     OLT is asked.
     """
-    change, now = Change(pollers, _intervals(given), disabled), datetime.now(UTC).replace(microsecond=0)
+    change, now = Change(pollers, _intervals(given), disabled), clock.now().replace(microsecond=0)
     try:
         present = loading.load(db.session(), now, _names(olt_names))
         db.session.rollback()

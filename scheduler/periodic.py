@@ -2,11 +2,11 @@
 
 import time
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 
 from rq_scheduler import Scheduler
 
-from portal import queueing
+from portal import clock, queueing
 
 
 @dataclass(frozen=True)
@@ -56,7 +56,7 @@ def _mend(scheduler: Scheduler, job: PeriodicJob, score: float | None) -> bool:
     if queue == job.queue.encode() and score is not None and score <= latest:
         return False
     scheduler.schedule(
-        datetime.now(UTC) + timedelta(seconds=min(job.interval, 5)),
+        clock.now() + timedelta(seconds=min(job.interval, 5)),
         job.task,
         interval=job.interval,
         id=job.id,

@@ -6,7 +6,7 @@ import signal
 import socket
 import time
 from collections.abc import Callable
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from typing import Any
 from uuid import uuid4
 
@@ -19,7 +19,7 @@ from rq.job import Job, JobStatus
 from rq_scheduler import Scheduler
 from sqlalchemy.exc import OperationalError
 
-from portal import queueing
+from portal import clock, queueing
 from portal.extensions import db
 from portal.services.dispatch import set_back
 from scheduler import periodic
@@ -164,10 +164,10 @@ class LeaderScheduler(Scheduler):
         """Each minute, and at once after a step of the clock. By this clock: it is the one that slots go by."""
         if time.monotonic() - self._wound_at >= RECONCILE_SECONDS:
             self._wound_at = time.monotonic()
-            self._in_database(lambda: self._wind_back(datetime.now(UTC)))
+            self._in_database(lambda: self._wind_back(clock.now()))
 
     def _tick(self, redis_trouble: str) -> None:
-        self._in_database(lambda: self._beat(self.name, datetime.now(UTC), redis_trouble))
+        self._in_database(lambda: self._beat(self.name, clock.now(), redis_trouble))
 
     def _in_database(self, work: Callable[[], Any]) -> None:
         try:
@@ -201,7 +201,7 @@ def _is_running(job: Job) -> bool:
     """Whether a worker has it in hand, as far as it was heard of lately."""
     if job.get_status(refresh=False) is not JobStatus.STARTED or job.last_heartbeat is None:
         return False
-    return timedelta() <= datetime.now(UTC) - job.last_heartbeat < RUNNING_SIGN
+    return timedelta() <= clock.now() - job.last_heartbeat < RUNNING_SIGN
 
 
 def run() -> None:

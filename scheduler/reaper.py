@@ -1,11 +1,11 @@
 """The reaper: every 5 s it repairs what killed, frozen or disconnected processes left behind."""
 
 import logging
-from datetime import UTC, datetime
+from datetime import datetime
 
 from flask import current_app
 
-from portal import queueing
+from portal import clock, queueing
 from portal.services.dispatch import executions, reaping
 
 log = logging.getLogger(__name__)
@@ -13,7 +13,7 @@ log = logging.getLogger(__name__)
 
 def reap() -> None:
     """Entry function of the periodic job. Needs Redis: without it nobody can tell a dead lease from a live one."""
-    now = datetime.now(UTC)
+    now = clock.now()
     lost = _lost(now)
     pushed = _push_forgotten(now)
     for olt_id, token in reaping.to_stop():

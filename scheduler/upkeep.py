@@ -2,12 +2,11 @@
 
 import logging
 import time
-from datetime import UTC, datetime
 from pathlib import Path
 
 from flask import current_app
 
-from portal import notify
+from portal import clock, notify
 from portal.services import decision_file, retention
 from portal.services.alerting import delivery
 from portal.services.coordinating import forecasts, paces, phases
@@ -19,7 +18,7 @@ log = logging.getLogger(__name__)
 
 def record_poller_stats() -> None:
     """Entry function: one row of the pool's history (each 10 s)."""
-    pool.record_stats(datetime.now(UTC))
+    pool.record_stats(clock.now())
 
 
 def write_decision_log() -> None:
@@ -29,12 +28,12 @@ def write_decision_log() -> None:
 
 def send_alerts() -> None:
     """Entry function: what waits in the outbox of alerts leaves (each 5 s, on a queue of its own)."""
-    delivery.deliver(datetime.now(UTC), notify.send)
+    delivery.deliver(clock.now(), notify.send)
 
 
 def learn() -> None:
     """Entry function: paces from what has run, and from them how the present hour will end (each minute)."""
-    now = datetime.now(UTC)
+    now = clock.now()
     runs, told = paces.learn(now), forecasts.forecast_hour(now)
     if runs or told:
         log.info("event=learned runs=%d forecasts=%d", runs, told)
@@ -43,7 +42,7 @@ def learn() -> None:
 def reckon() -> None:
     """Entry function: where clocks should strike (each 10 minutes; a second or two for a thousand OLTs)."""
     began = time.monotonic()
-    moves = phases.reckon(datetime.now(UTC))
+    moves = phases.reckon(clock.now())
     log.info("event=reckoned moves=%d seconds=%.1f", moves, time.monotonic() - began)
 
 
@@ -54,5 +53,5 @@ def clean_up() -> None:
         "RETENTION_DAYS", "RETENTION_FAILED_DAYS", "LEDGER_RETENTION_DAYS", "PLAN_RETENTION_DAYS",
         "QUOTA_RETENTION_DAYS",
     )  # fmt: skip
-    gone = retention.clean_up(datetime.now(UTC), *(config[name] for name in kept))
+    gone = retention.clean_up(clock.now(), *(config[name] for name in kept))
     log.info("event=cleaned rows=%d", gone)

@@ -6,7 +6,6 @@ A view that declares no role is denied to all.
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from math import ceil
 from typing import Any, TypeVar
 
@@ -14,6 +13,7 @@ from flask import Blueprint, Response, current_app, g, request
 from flask_limiter.util import get_remote_address
 from flask_login import current_user
 
+from portal import clock
 from portal.api.args import limit_body
 from portal.api.errors import ApiError
 from portal.domain.roles import allows
@@ -72,7 +72,7 @@ def _identify() -> Caller | None:
     """A bearer token speaks for itself alone: when it is not valid, a session beside it does not count."""
     scheme, _blank, text = request.headers.get("Authorization", "").strip().partition(" ")
     if scheme.lower() == _BEARER:
-        identity = tokens.authenticate(text.strip(), datetime.now(UTC))
+        identity = tokens.authenticate(text.strip(), clock.now())
         return _token(identity) if identity else None
     if current_user.is_authenticated:
         return Caller(f"user:{current_user.id}", str(current_user.username), Role(current_user.role), by_token=False)

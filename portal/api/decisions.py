@@ -1,13 +1,13 @@
 """The decision log, and the explanation of a slot. Parse, query, answer."""
 
-from datetime import UTC, datetime
+from datetime import datetime
 from enum import StrEnum
 from typing import Any
 from zoneinfo import ZoneInfo
 
 from flask import current_app, request, url_for
 
-from portal import translating
+from portal import clock, translating
 from portal.api import args, decision_bodies
 from portal.api.errors import ApiError, invalid
 from portal.api.operations import Reply, operation
@@ -61,7 +61,7 @@ def list_decisions(limit: int, cursor: str | None, **given: Any) -> Reply:
     wanted = decision_log.Filter(
         level=given["level"] or "", event=given["type"], olt_id=given["olt"], node_id=given["node"],
         text=given["text"] or "", since=given["since"], until=given["until"],
-    ).bounded(datetime.now(UTC))  # fmt: skip
+    ).bounded(clock.now())  # fmt: skip
     if cursor and not keyset.fits(cursor, wanted.order):
         raise invalid({"cursor": "is not one that this list gave out with these arguments: follow `next`, or leave it "
                                  "out to begin with the first page"})  # fmt: skip
@@ -102,7 +102,7 @@ def explain_slot(node: int | None, at: datetime | None, language: Language | Non
     """
     if node is None:
         raise invalid({"node": "is missing: say which node"})
-    now = datetime.now(UTC)
+    now = clock.now()
     place, found = workflows.node(node), query.explain(node, at or now, now)
     if place is None or found is None:
         raise ApiError(404, f"There is no node {node}.")

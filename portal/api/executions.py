@@ -1,10 +1,10 @@
 """Executions: the list, one with its tries, cancelling one, and running a node now. Parse, service or query, answer."""
 
-from datetime import UTC, datetime
 from typing import Any
 
 from flask import request, url_for
 
+from portal import clock
 from portal.api import access, args, bodies
 from portal.api.errors import ApiError, invalid
 from portal.api.operations import Reply, operation
@@ -82,7 +82,7 @@ def show_execution(execution_id: int) -> Reply:
 )  # fmt: skip
 def cancel_execution(execution_id: int) -> Reply:
     """One that waits ends at once; one that runs stops soon; one that has ended stays as it is (409)."""
-    status = service.cancel(execution_id, access.actor(), datetime.now(UTC))
+    status = service.cancel(execution_id, access.actor(), clock.now())
     code = 202 if status is ExecutionStatus.RUNNING else 200
     return Reply(bodies.ExecutionDetail(**_detail(execution_id)), code)
 
@@ -97,7 +97,7 @@ def run_node(node_id: int) -> Reply:
     chained node that node alone. While one of the node waits or runs, that one is the answer and nothing is created.
     409 when the OLT is disabled.
     """
-    execution_id, created = service.run_now(node_id, access.actor(), datetime.now(UTC))
+    execution_id, created = service.run_now(node_id, access.actor(), clock.now())
     place = {"Location": url_for("api.show_execution", execution_id=execution_id)}
     return Reply(bodies.Run(**_detail(execution_id), created=created), 202, place)
 

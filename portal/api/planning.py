@@ -1,7 +1,8 @@
 """Plans, and whether OLTs can keep what they promise. Parse, query, answer."""
 
-from datetime import UTC, datetime
+from datetime import datetime
 
+from portal import clock
 from portal.api import args, planning_bodies
 from portal.api.errors import ApiError, invalid
 from portal.api.operations import Reply, operation
@@ -66,7 +67,7 @@ FIT_ARGS = (
 )  # fmt: skip
 def show_feasibility(olt: int | None, template: int | None, limit: int) -> Reply:
     """How busy the planned runs keep each OLT, by how long they take: what will wait, and which quotas will fail."""
-    now = datetime.now(UTC)
+    now = clock.now()
     if olt is not None:
         found = [OltFit(olt, _existing(olt), feasibility.of_olt(olt, now))]
     else:

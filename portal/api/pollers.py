@@ -1,7 +1,8 @@
 """Addresses under /pollers: who runs what, what waits and why, the pools in numbers. Reads only."""
 
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 
+from portal import clock
 from portal.api import args, bodies
 from portal.api.operations import Reply, operation
 from portal.api.waiting import queued
@@ -28,7 +29,7 @@ STATS_ARGS = (
 @operation("GET", "/pollers/", Role.VIEWER, "State of all pollers", {200: ("All pollers.", bodies.PollerList)}, tag=TAG)
 def list_pollers() -> Reply:
     """Each poller with what it holds and since when, and how busy it is."""
-    now = datetime.now(UTC)
+    now = clock.now()
     places = query.places()
     rows = [_poller(row, places[row.id], now) for row in pollers.rows(now) if row.id in places]
     return Reply(bodies.PollerList(rows, None))
@@ -55,7 +56,7 @@ def _poller(row: PollerRow, place: query.Place, now: datetime) -> bodies.Poller:
 )  # fmt: skip
 def show_queue(limit: int) -> Reply:
     """How much waits, and the next ones, each with what keeps it from starting."""
-    now = datetime.now(UTC)
+    now = clock.now()
     beat, rows = pulse.read(now), queue.next_up(now, limit)
     nodes = query.node_ids(row.waiting.id for row in rows)
     listed = [queued(row, nodes.get(row.waiting.id), now) for row in rows]
@@ -68,7 +69,7 @@ def show_queue(limit: int) -> Reply:
 )  # fmt: skip
 def show_stats(since: datetime | None, points: int | None) -> Reply:
     """How busy the pollers are, what to do when they cannot keep up, and how it was before."""
-    now = datetime.now(UTC)
+    now = clock.now()
     beat, pools, (completed, delayed) = pulse.read(now), pollers.pools(now), query.totals(now)
     asked = since is not None or points is not None
     history = pollers.history(since or now - HISTORY, points or POINTS) if asked else []

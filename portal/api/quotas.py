@@ -1,11 +1,12 @@
 """Quotas and violations: the lists, and one of each with its slots. Parse, query, answer."""
 
 from collections.abc import Iterable
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any
 
 from flask import request, url_for
 
+from portal import clock
 from portal.api import args
 from portal.api import quota_bodies as bodies
 from portal.api.errors import ApiError, invalid
@@ -82,8 +83,8 @@ def _following(view: str, cursor: str, since: datetime | None = None) -> str | N
 )
 def list_quotas(limit: int, cursor: str | None, task_type: str | None, **given: Any) -> Reply:
     """The runs that each OLT was promised of each task in each hour, and what became of them; newest hour first."""
-    wanted = quota_list.Filter(task_type=task_type or "", **given).bounded(datetime.now(UTC))
-    page = quota_list.page(wanted, datetime.now(UTC), _checked(cursor, wanted.order), limit)
+    wanted = quota_list.Filter(task_type=task_type or "", **given).bounded(clock.now())
+    page = quota_list.page(wanted, clock.now(), _checked(cursor, wanted.order), limit)
     items = [bodies.Quota(**row.as_dict()) for row in page.rows]
     return Reply(bodies.QuotaList(items, _following("list_quotas", page.next, wanted.since), wanted.since))
 
@@ -94,7 +95,7 @@ def list_quotas(limit: int, cursor: str | None, task_type: str | None, **given: 
 )  # fmt: skip
 def show_quota(quota_id: int) -> Reply:
     """From which nodes it was reckoned, its slots each with its outcome, and how the promise was changed."""
-    found = quota_slots.get(quota_id, datetime.now(UTC))
+    found = quota_slots.get(quota_id, clock.now())
     if found is None:
         raise ApiError(404, f"There is no quota {quota_id}: it never was, or it was old and cleaned up.")
     basis = [bodies.QuotaBasis(one.node_id, one.key, one.slots, one.interval_seconds, one.cron) for one in found.basis]
@@ -145,6 +146,6 @@ def show_violation(violation_id: int) -> Reply:
     if row is None:
         raise ApiError(404, f"There is no violation {violation_id}: it never was, or it was old and cleaned up.")
     quota_id = violations.tracker_id(row)
-    found = quota_slots.get(quota_id, datetime.now(UTC)) if quota_id else None
+    found = quota_slots.get(quota_id, clock.now()) if quota_id else None
     lost = _slots(one for one in found.slots if one.lost) if found else []
     return Reply(bodies.ViolationDetail(**_violation(row), quota_id=quota_id, lost_slots=lost))

@@ -5,7 +5,8 @@ from cryptography.fernet import Fernet
 from flask.cli import AppGroup
 from sqlalchemy import select
 
-from portal.cli.output import json_option, now, print_json, print_table, told_on_stderr
+from portal import clock
+from portal.cli.output import json_option, print_json, print_table, told_on_stderr
 from portal.domain.statuses import Role
 from portal.extensions import db
 from portal.services import keys
@@ -21,7 +22,7 @@ catalog = AppGroup("catalog", help="What can be read from which OLT.")
 def sync(as_json: bool) -> None:
     """Bring the catalogue up to the shipped files; rows that were edited in the portal stay as they are."""
     with told_on_stderr():
-        counts = catalogue.sync(catalogue.load_shipped(), now())
+        counts = catalogue.sync(catalogue.load_shipped(), clock.now())
     if as_json:
         print_json(counts)
     else:
@@ -38,7 +39,7 @@ user = AppGroup("user", help="People who may use the portal.")
 def add(username: str, role: str, password: str) -> None:
     """Create USERNAME."""
     with told_on_stderr():
-        users.create(username, password, role, "cli", now())
+        users.create(username, password, role, "cli", clock.now())
     click.echo(f"user {username.strip().lower()} created with role {role}")
 
 
@@ -46,7 +47,7 @@ def add(username: str, role: str, password: str) -> None:
 def ensure_admin() -> None:
     """When there is no user at all: create one with a one-time password, and print it this once."""
     with told_on_stderr():
-        password = users.ensure_admin(now())
+        password = users.ensure_admin(clock.now())
     if password is not None:
         click.echo(f"User:    {users.FIRST_ADMIN}")
         click.echo(f"Password: {password}   (shown this once; `flask user passwd {users.FIRST_ADMIN}` sets another)")
@@ -59,7 +60,7 @@ def passwd(username: str, password: str) -> None:
     """Set a new password for USERNAME and end all sessions of that user."""
     with told_on_stderr():
         found = users.by_name(db.session(), username)
-        users.set_password(found.id, password, "cli", now())
+        users.set_password(found.id, password, "cli", clock.now())
     click.echo("password changed, all sessions of this user have ended")
 
 
@@ -90,5 +91,5 @@ def new() -> None:
 def rotate() -> None:
     """Encrypt every stored secret with the first of FERNET_KEYS; afterwards the other keys may be taken out."""
     with told_on_stderr():
-        count = keys.rotate("cli", now())
+        count = keys.rotate("cli", clock.now())
     click.echo(f"{count} secrets are encrypted with the newest key")

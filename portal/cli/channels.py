@@ -7,8 +7,8 @@ import click
 from flask import current_app
 from flask.cli import AppGroup
 
-from portal import notify
-from portal.cli.output import json_option, now, print_json, print_table, told_on_stderr
+from portal import clock, notify
+from portal.cli.output import json_option, print_json, print_table, told_on_stderr
 from portal.domain import channel_fields
 from portal.domain.statuses import Severity
 from portal.extensions import db
@@ -42,7 +42,7 @@ def add(name: str, target: str, kinds: tuple[str, ...], severity: str, quiet: st
         "alert_kinds": list(kinds) or KINDS, "quiet_start": start, "quiet_end": end if dash else start,
     }  # fmt: skip
     with told_on_stderr():
-        channels.save(fields, "cli", now())
+        channels.save(fields, "cli", clock.now())
     click.echo(f"channel {name.strip()} added; `flask channel test {name.strip()}` tries it")
 
 
@@ -51,7 +51,7 @@ def add(name: str, target: str, kinds: tuple[str, ...], severity: str, quiet: st
 def list_channels(as_json: bool) -> None:
     """List all channels: of an address only the service and, where that is no secret, the host."""
     with told_on_stderr():
-        found = [_shown(row) for row in alerts.channels(now(), ZoneInfo(current_app.config["TIMEZONE"]))]
+        found = [_shown(row) for row in alerts.channels(clock.now(), ZoneInfo(current_app.config["TIMEZONE"]))]
     if as_json:
         print_json(found)
         return
@@ -96,7 +96,7 @@ def test(name: str) -> None:
     """Send a test message through NAME now and print the receiver's answer; exit code 1 when it was not taken."""
     with told_on_stderr():
         found = channels.by_name(db.session(), name)
-        failure = by_hand.test(found.id, "cli", now(), notify.send)
+        failure = by_hand.test(found.id, "cli", clock.now(), notify.send)
     if failure is not None:
         raise click.ClickException(": ".join(filter(None, (str(failure.error), failure.answer))))
     click.echo("the receiver took the test message: see whether it arrived")
@@ -108,5 +108,5 @@ def test(name: str) -> None:
 def delete(name: str) -> None:
     """Delete the channel NAME, with what waits for it and the record of what went through it."""
     with told_on_stderr():
-        channels.delete(channels.by_name(db.session(), name).id, "cli", now())
+        channels.delete(channels.by_name(db.session(), name).id, "cli", clock.now())
     click.echo("channel deleted")

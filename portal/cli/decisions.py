@@ -9,8 +9,8 @@ import click
 from flask import current_app
 from flask.cli import with_appcontext
 
-from portal import translating
-from portal.cli.output import json_option, now, plain, print_json, print_table, told_on_stderr
+from portal import clock, translating
+from portal.cli.output import json_option, plain, print_json, print_table, told_on_stderr
 from portal.domain import moments
 from portal.domain.log_lines import clean
 from portal.domain.saying import paragraph
@@ -40,11 +40,11 @@ class Moment(click.ParamType[datetime]):
         span = _SPAN.fullmatch(value.strip())
         if span is not None:
             ago = timedelta(**{_UNITS[span[2]]: int(span[1])})
-            return max(now() - min(ago, LONGEST_AGO), moments.FIRST)
+            return max(clock.now() - min(ago, LONGEST_AGO), moments.FIRST)
         zone, text = portal_zone(), value.strip()
         if re.fullmatch(r"\d\d?:\d\d(:\d\d)?", text):
             hour, _colon, rest = text.partition(":")
-            text = f"{now().astimezone(zone):%Y-%m-%d}T{hour:0>2}:{rest}"
+            text = f"{clock.now().astimezone(zone):%Y-%m-%d}T{hour:0>2}:{rest}"
         try:
             return moments.parse(text, zone)
         except ValueError:
@@ -71,7 +71,7 @@ def show_log(
         olt_id = _olt_id(olt_name) if olt_name else None
         kind = EventType(event.upper()) if event else None
         given = decision_log.Filter(level or "", kind, olt_id, text=text, since=begin)
-        wanted, start = given.bounded(now()), decision_log.newest_id()
+        wanted, start = given.bounded(clock.now()), decision_log.newest_id()
         rows = list(reversed(decision_log.page(wanted, size=limit).rows))
     if wanted.since != given.since and wanted.since is not None:
         back = f"{wanted.since.astimezone(portal_zone()):%Y-%m-%d %H:%M}"
@@ -144,7 +144,7 @@ def _follow(wanted: decision_log.Filter, start: int, printed: set[int], *, as_js
 @with_appcontext
 def explain(node: str, at_text: str | None, language: str, as_json: bool) -> None:
     """Why a slot of NODE (its id, or OLT/KEY) ran late, failed or did not run: the latest one at or before --at."""
-    moment = now()
+    moment = clock.now()
     at = Moment().convert(at_text, None, None) if at_text else moment
     with told_on_stderr():
         olt_name, _slash, key = node.rpartition("/")

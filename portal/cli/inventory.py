@@ -8,7 +8,8 @@ import click
 from flask.cli import AppGroup, with_appcontext
 from sqlalchemy import and_, or_, select
 
-from portal.cli.output import json_option, now, print_json, told_on_stderr
+from portal import clock
+from portal.cli.output import json_option, print_json, told_on_stderr
 from portal.extensions import db
 from portal.services.importing import inventory
 from portal.services.importing.inventory import Report
@@ -34,7 +35,7 @@ def import_inventory(file: BinaryIO, dry_run: bool, as_json: bool) -> None:
     """
     content = file.read(LARGEST_FILE + 1)
     with told_on_stderr():
-        report = inventory.load(decode(content), dry_run=dry_run, actor="cli", now=now(), environ=os.environ)
+        report = inventory.load(decode(content), dry_run=dry_run, actor="cli", now=clock.now(), environ=os.environ)
     _print(report, as_json)
 
 
@@ -81,6 +82,10 @@ def ensure(as_json: bool) -> None:
             click.echo("a demonstration OLT was deleted or renamed: left as it is", err=True)
             return
         report = inventory.load(
-            DEMO_FILE.read_text(encoding="utf-8"), dry_run=False, actor="cli", now=now(), first_run_in=DEMO_FIRST_RUN
+            DEMO_FILE.read_text(encoding="utf-8"),
+            dry_run=False,
+            actor="cli",
+            now=clock.now(),
+            first_run_in=DEMO_FIRST_RUN,
         )
     _print(report, as_json)

@@ -3,7 +3,8 @@
 import click
 from flask.cli import AppGroup
 
-from portal.cli.output import json_option, now, print_json, print_table, told_on_stderr
+from portal import clock
+from portal.cli.output import json_option, print_json, print_table, told_on_stderr
 from portal.domain.messages import N_
 from portal.queries import deleted_olts
 from portal.services.errors import NotFound
@@ -39,7 +40,7 @@ def restore(which: str, name: str | None, address: str | None, port: int | None)
     given = {key: value for key, value in (("name", name), ("address", address), ("port", port)) if value is not None}
     with told_on_stderr():
         olt_id = _number(which)
-        service.restore(olt_id, "cli", now(), {**given, "credential_confirmed": True})
+        service.restore(olt_id, "cli", clock.now(), {**given, "credential_confirmed": True})
     click.echo(f"OLT {name or which} is back, disabled")
 
 

@@ -48,11 +48,6 @@ def _told(field: str, message: str) -> str:
     return f"{field}: {message}" if field else message
 
 
-def now() -> datetime:
-    """The moment of the command."""
-    return datetime.now(UTC)
-
-
 def plain(value: Any) -> Any:
     """`value` as JSON: dataclasses as objects, enums as their words, times in ISO 8601 (UTC)."""
     if is_dataclass(value) and not isinstance(value, type):

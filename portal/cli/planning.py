@@ -6,7 +6,8 @@ from datetime import datetime
 import click
 from flask.cli import with_appcontext
 
-from portal.cli.output import json_option, now, plain, print_json, print_table, told_on_stderr
+from portal import clock
+from portal.cli.output import json_option, plain, print_json, print_table, told_on_stderr
 from portal.domain import node_fields
 from portal.domain.feasibility import Feasibility
 from portal.domain.fields import read_all
@@ -65,7 +66,7 @@ def show(olt_name: str, as_json: bool) -> None:
 @with_appcontext
 def show_feasibility(olt_name: str | None, settings: Sequence[str], removed: Sequence[str], as_json: bool) -> None:
     """How the work of an OLT fits into its hours; without a name, of every OLT. --set and --without change nothing."""
-    moment = now()
+    moment = clock.now()
     with told_on_stderr():
         if olt_name is None:
             if settings or removed:
@@ -141,7 +142,7 @@ def _print_all(found: Sequence[OltFit], as_json: bool) -> None:
 @with_appcontext
 def show_phases(olt_name: str | None, apply_it: bool, as_json: bool) -> None:
     """Where masters should strike so that those of one OLT do not meet and the pool is level; of one OLT or of all."""
-    moment: datetime = now()
+    moment: datetime = clock.now()
     with told_on_stderr():
         olt_ids = [_olt_id(olt_name)] if olt_name else None
         if apply_it:
@@ -166,7 +167,7 @@ def show_phases(olt_name: str | None, apply_it: bool, as_json: bool) -> None:
 def show_pool(as_json: bool) -> None:
     """How many pollers would be enough, from what ran in the last hour."""
     with told_on_stderr():
-        views = pool_advice.last_hour(now())
+        views = pool_advice.last_hour(clock.now())
     if as_json:
         print_json(views)
         return

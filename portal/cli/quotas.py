@@ -6,7 +6,8 @@ from collections.abc import Sequence
 import click
 from flask.cli import AppGroup
 
-from portal.cli.output import json_option, now, print_json, print_table, told_on_stderr
+from portal import clock
+from portal.cli.output import json_option, print_json, print_table, told_on_stderr
 from portal.domain.statuses import LossCause, QuotaStatus, Severity
 from portal.queries import executions, quota_list, violations
 from portal.services.coordinating import audit as service
@@ -44,8 +45,8 @@ def list_quotas(olt_name: str | None, task_type: str, status: str | None, limit:
     """The quotas of the newest hours, newest first."""
     with told_on_stderr():
         chosen = QuotaStatus(status.upper()) if status else None
-        wanted = quota_list.Filter(_olt_id(olt_name), task_type, chosen).bounded(now())
-        rows = quota_list.page(wanted, now(), size=limit).rows
+        wanted = quota_list.Filter(_olt_id(olt_name), task_type, chosen).bounded(clock.now())
+        rows = quota_list.page(wanted, clock.now(), size=limit).rows
     if as_json:
         print_json([row.as_dict() for row in rows])
         return
@@ -109,12 +110,12 @@ def audit(context: click.Context, hours: int, as_json: bool) -> None:
 
 
 def _settled(hours: int) -> Audited:
-    found = service.audit(now(), hours)
+    found = service.audit(clock.now(), hours)
     for _ in range(LOOKS_AGAIN):
         if not found.differences or any(one.what != "pending" for one in found.differences):
             break
         time.sleep(SETTLES_AFTER)
-        found = service.audit(now(), hours)
+        found = service.audit(clock.now(), hours)
     return found
 
 

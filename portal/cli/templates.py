@@ -3,7 +3,8 @@
 import click
 from flask.cli import AppGroup
 
-from portal.cli.output import json_option, now, print_json, print_table, told_on_stderr
+from portal import clock
+from portal.cli.output import json_option, print_json, print_table, told_on_stderr
 from portal.queries import templates as stored
 from portal.services.network import templates
 
@@ -39,5 +40,5 @@ def disable(name: str) -> None:
 
 def _switch(name: str, *, enabled: bool) -> None:
     with told_on_stderr():
-        templates.set_enabled(templates.by_name(name), enabled, "cli", now())
+        templates.set_enabled(templates.by_name(name), enabled, "cli", clock.now())
     click.echo(f"template {name.strip()} is {'enabled' if enabled else 'disabled'}")

@@ -6,7 +6,8 @@ import click
 from flask.cli import AppGroup
 from sqlalchemy import select
 
-from portal.cli.output import json_option, now, print_json, print_table, told_on_stderr
+from portal import clock
+from portal.cli.output import json_option, print_json, print_table, told_on_stderr
 from portal.domain.statuses import Role
 from portal.extensions import db
 from portal.services.people import tokens
@@ -28,7 +29,7 @@ def add(name: str, role: str, days: int | None, as_json: bool) -> None:
 
     A viewer may read, an operator may also run nodes and cancel executions. The token alone goes to stdout.
     """
-    moment = now()
+    moment = clock.now()
     expires_at = moment + timedelta(days=days) if days else None
     with told_on_stderr():
         clear = tokens.create(name, role, "cli", moment, expires_at)
@@ -43,7 +44,7 @@ def add(name: str, role: str, days: int | None, as_json: bool) -> None:
 @json_option
 def list_tokens(as_json: bool) -> None:
     """List all tokens, also ended ones, by their first characters; what they are is stored nowhere."""
-    moment = now()
+    moment = clock.now()
     with told_on_stderr():
         rows = db.session.scalars(select(ApiToken).order_by(ApiToken.name)).all()
     found = [{name: _shown(row, name, moment) for name in SHOWN} for row in rows]
@@ -69,5 +70,5 @@ def _state(row: ApiToken, moment: datetime) -> str:
 def revoke(name: str) -> None:
     """End the token NAME: its next request is refused."""
     with told_on_stderr():
-        ended = tokens.revoke(name, "cli", now())
+        ended = tokens.revoke(name, "cli", clock.now())
     click.echo("token revoked" if ended else "this token had been revoked before")

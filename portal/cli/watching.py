@@ -5,7 +5,8 @@ import socket
 import click
 from flask.cli import with_appcontext
 
-from portal.cli.output import json_option, now, plain, print_json, print_table, told_on_stderr
+from portal import clock
+from portal.cli.output import json_option, plain, print_json, print_table, told_on_stderr
 from portal.domain.statuses import ExecutionStatus
 from portal.queries import executions, pollers, pulse, queue
 from portal.queries.pollers import PollerRow, PoolRow
@@ -56,7 +57,7 @@ def list_pollers(context: click.Context, as_json: bool) -> None:
     """The pollers, what each holds, how busy it is; and the scheduler's last tick. Commands change a running pool."""
     if context.invoked_subcommand is not None:
         return
-    moment = now()
+    moment = clock.now()
     with told_on_stderr():
         pools, rows, beat = pollers.pools(moment), pollers.rows(moment), pulse.read(moment)
     if as_json:
@@ -97,7 +98,7 @@ pool_option = click.option("--pool", "pool_name", help="Name of the pool; left o
 
 def _pool(name: str | None) -> PoolRow:
     """The pool of that name, or the only one of this host."""
-    there = pollers.pools(now())
+    there = pollers.pools(clock.now())
     here = [pool for pool in there if (pool.name == name if name else pool.host == socket.gethostname())]
     if len(here) == 1:
         return here[0]
@@ -116,7 +117,7 @@ def scale(size: int, pool_name: str | None) -> None:
     """Make a running pool keep SIZE pollers. What runs goes on; a poller too many ends after what it holds."""
     with told_on_stderr():
         pool = _pool(pool_name)
-        pool_service.scale(pool.name, size, "cli", now())
+        pool_service.scale(pool.name, size, "cli", clock.now())
     click.echo(f"pool {pool.name}: from {pool.size} to {size} pollers; it follows within seconds")
 
 
@@ -128,13 +129,13 @@ def restart(number: int | None, pool_name: str | None) -> None:
     """Restart poller NUMBER of a running pool, or each of them. What one holds may end first."""
     with told_on_stderr():
         pool = _pool(pool_name)
-        ours = [row for row in pollers.rows(now()) if row.pool_id == pool.id]
+        ours = [row for row in pollers.rows(clock.now()) if row.pool_id == pool.id]
         chosen = [row for row in ours if number in (None, row.number)]
         if not chosen:
             there = ", ".join(str(row.number) for row in ours) or "none"
             raise click.ClickException(f"pool {pool.name} has no poller {number or ''}; there are: {there}")
         for row in chosen:
-            pool_service.request_restart(row.id, "cli", now())
+            pool_service.request_restart(row.id, "cli", clock.now())
     told = f"poller {number}" if number else f"{len(chosen)} pollers"
     click.echo(f"pool {pool.name}: restart of {told} requested")
 
@@ -153,7 +154,7 @@ def _print_pulse(beat: pulse.Pulse) -> None:
 @with_appcontext
 def list_queue(limit: int, as_json: bool) -> None:
     """What waits, in the order in which it will be taken, and why it waits."""
-    moment = now()
+    moment = clock.now()
     with told_on_stderr():
         rows = queue.next_up(moment, limit)
     if as_json:

@@ -1,12 +1,11 @@
 """Login, logout and the language a person reads. Passwords are checked by the service, roles by portal.web.access."""
 
-from datetime import UTC, datetime
-
 from flask import Blueprint, redirect, request, session, url_for
 from flask.typing import ResponseReturnValue
 from flask_babel import gettext as _
 from flask_login import current_user, login_user, logout_user
 
+from portal import clock
 from portal.extensions import db, limiter, login_manager
 from portal.services.people import sessions, users
 from portal.services.people.sessions import LANGUAGES
@@ -56,7 +55,7 @@ def login() -> ResponseReturnValue:
 def enter() -> ResponseReturnValue:
     """One answer for a wrong password, an unknown and an inactive user. A new session starts at each login."""
     username, target = request.form.get("username", "").replace("\x00", "").strip(), request.form.get("next")
-    user = users.authenticate(username, request.form.get("password", ""), datetime.now(UTC))
+    user = users.authenticate(username, request.form.get("password", ""), clock.now())
     if user is None:
         error = _("User name or password is wrong.")
         page = live.render("auth/login.html", username=username, error=error, next=safe_next(target, default=""))
@@ -75,7 +74,7 @@ def enter() -> ResponseReturnValue:
 def logout() -> ResponseReturnValue:
     """Ends all sessions of the person, also copies of the cookie."""
     if current_user.is_authenticated:
-        sessions.end_all(current_user.id, current_user.username, datetime.now(UTC))
+        sessions.end_all(current_user.id, current_user.username, clock.now())
     logout_user()
     session.clear()
     return redirect(url_for("auth.login"), 303)
@@ -89,5 +88,5 @@ def language() -> ResponseReturnValue:
     if chosen in LANGUAGES:
         session["language"] = chosen
         if current_user.is_authenticated and current_user.language != chosen:
-            sessions.set_language(current_user.id, chosen, current_user.username, datetime.now(UTC))
+            sessions.set_language(current_user.id, chosen, current_user.username, clock.now())
     return redirect(safe_next(request.form.get("next")), 303)

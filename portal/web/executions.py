@@ -1,7 +1,6 @@
 """The list of executions, one execution, running its node again and cancelling it. Parse, query or service, render."""
 
 from collections.abc import Iterator
-from datetime import UTC, datetime
 from enum import StrEnum
 from typing import TypeVar
 
@@ -11,6 +10,7 @@ from flask_babel import gettext as _
 from flask_babel import lazy_gettext as _l
 from flask_login import current_user
 
+from portal import clock
 from portal.domain.statuses import ACTIVE, ExecutionStatus, Role, Trigger
 from portal.queries import executions, keyset
 from portal.services.dispatch import run_requests as service
@@ -123,7 +123,7 @@ def again(execution_id: int) -> ResponseReturnValue:
     if one.node_id is None:
         abort(404)
     try:
-        created_id, created = service.run_now(one.node_id, current_user.username, datetime.now(UTC))
+        created_id, created = service.run_now(one.node_id, current_user.username, clock.now())
     except ServiceError as error:
         flash(refusal(error), "error")
         return redirect(url_for("executions.detail", execution_id=execution_id), 303)
@@ -136,7 +136,7 @@ def again(execution_id: int) -> ResponseReturnValue:
 def cancel(execution_id: int) -> ResponseReturnValue:
     """End one that waits, or ask the poller that has it to stop; says so when it has ended meanwhile."""
     try:
-        status = service.cancel(execution_id, current_user.username, datetime.now(UTC))
+        status = service.cancel(execution_id, current_user.username, clock.now())
     except NotFound:
         abort(404)
     except ServiceError as error:

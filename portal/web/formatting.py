@@ -11,6 +11,8 @@ from flask import current_app, g
 from flask_babel import get_locale, gettext
 from markupsafe import Markup, escape
 
+from portal import clock as wall_clock
+
 MISSING = "–"
 THIN = "\u202f"  # narrow no-break space: between thousands, and before a unit
 MINUS = "\u2212"
@@ -22,7 +24,7 @@ def now() -> datetime:
     """The moment of this request: one for the whole page, so that its ages agree."""
     moment: datetime | None = g.get("now")
     if moment is None:
-        moment = g.now = datetime.now(UTC)
+        moment = g.now = wall_clock.now()
     return moment
 
 

@@ -11,6 +11,7 @@ from flask_babel import lazy_gettext as _l
 from flask_babel import lazy_pgettext, ngettext
 from flask_login import current_user
 
+from portal import clock
 from portal.domain import quota
 from portal.domain.statuses import ACTIVE, LossCause, Role, Severity
 from portal.queries import executions, keyset, quota_slots, quotas, violations
@@ -232,7 +233,7 @@ def acknowledge(violation_id: int) -> ResponseReturnValue:
     """Somebody has seen it, and says so."""
     note = request.form.get("note", "")
     try:
-        service.acknowledge(violation_id, note, current_user.username, datetime.now(UTC))
+        service.acknowledge(violation_id, note, current_user.username, clock.now())
     except NotFound:
         abort(404)
     except Invalid as error:
@@ -249,7 +250,7 @@ def acknowledge(violation_id: int) -> ResponseReturnValue:
 def reopen(violation_id: int) -> ResponseReturnValue:
     """It is to be looked at again."""
     try:
-        service.reopen(violation_id, current_user.username, datetime.now(UTC))
+        service.reopen(violation_id, current_user.username, clock.now())
     except NotFound:
         abort(404)
     flash(_("The violation is open again."), "success")

@@ -1,8 +1,9 @@
 """Entry functions of the coordinator: the pass each 5 s, and the close of hours that are over."""
 
 import logging
-from datetime import UTC, datetime
+from datetime import datetime
 
+from portal import clock
 from portal.domain import quota
 from portal.extensions import db
 from portal.services.coordinating import closing, ledger
@@ -16,7 +17,7 @@ CHUNK = 50  # OLTs in one transaction: SQLite's only writer holds up every polle
 
 def coordinate() -> None:
     """Entry function of the periodic job: one pass over every OLT."""
-    run(datetime.now(UTC))
+    run(clock.now())
 
 
 def run(now: datetime) -> int:
@@ -37,6 +38,6 @@ def run(now: datetime) -> int:
 
 def close_hours() -> None:
     """Entry function of the periodic job: judge the promises of hours that are over, and enter what they cost."""
-    now = datetime.now(UTC)
+    now = clock.now()
     closing.close_due(now)
     ledger.close_due(now)

@@ -12,7 +12,7 @@ from flask import Flask
 from sqlalchemy import update
 from sqlalchemy.orm import Session
 
-from portal.cli import quotas as commands
+from portal import clock
 from portal.domain import quota
 from portal.domain.quota import Counts
 from portal.domain.statuses import ExecutionStatus, LossCause, NodeKind, QuotaStatus, Severity
@@ -410,7 +410,7 @@ def test_the_audit_says_which_hours_and_olts_it_left_out(
     session: Session, now: datetime, command: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     make_node(make_olt())
-    monkeypatch.setattr(commands, "now", lambda: now + MINUTE)
+    monkeypatch.setattr(clock, "now", lambda: now + MINUTE)
     told = command("audit", "--hours", "168").output
     assert "of older hours than these 167 something has been cleaned up" in told
     assert "not opened yet on 1 OLTs" in told
@@ -425,7 +425,7 @@ def test_an_audit_without_differences_says_how_much_it_counted(session: Session,
 def test_an_audit_finds_a_number_that_stands_for_nothing(
     session: Session, node: WorkflowNode, now: datetime, command: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(commands, "now", lambda: now + MINUTE)
+    monkeypatch.setattr(clock, "now", lambda: now + MINUTE)
     assert "1 quotas of 1 hours looked at, 12 slots counted" in command("audit", "--hours", "1").output
     with transaction() as writing:
         writing.execute(update(QuotaTracker).values(quota_completed=1, quota_pending=11))

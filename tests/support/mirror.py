@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from sqlalchemy import delete, func, select, update
 
-from portal import queueing
+from portal import clock, queueing
 from portal.domain.composite import CompositeResult, CompositeWork, StepResult
 from portal.domain.intervals import show
 from portal.domain.statuses import ErrorKind, ExecutionStatus, OltState, StepStatus
@@ -123,7 +123,7 @@ class Mirror:
         self.last_tick, self.ticking = self.begin - SECOND, True
         for name in ("push", "withdraw", "ask_to_stop", "ask_to_stop_token", "unknown", "lease_tokens", "mark_ready"):
             self.monkeypatch.setattr(queueing, name, getattr(self, f"_{name}"))
-        self.monkeypatch.setattr(reaper, "datetime", _Clock(self))
+        self.monkeypatch.setattr(clock, "now", lambda: self.now)
         build(self.made, self.begin)
         self.idle = open_pools(self.made.rules.pollers, self.begin)
 
@@ -340,17 +340,6 @@ class Mirror:
             tickets = executions.hand_over(made.work.execution_id, made.work.token, "stopped", self.now)
             self._let_go(olt_id)
             self._push(tickets)
-
-
-@dataclass
-class _Clock:
-    """`datetime` for who asks what time it is."""
-
-    mirror: Mirror
-
-    def now(self, _zone: Any) -> datetime:
-        """The moment that is lived."""
-        return self.mirror.now
 
 
 def _result(work: CompositeWork, came: world.Outcome, now: datetime) -> CompositeResult:

@@ -19,7 +19,7 @@ REAP_JOB = "periodic-reap"
 
 
 class Clock:
-    """Stands for the modules `time` and `datetime` in scheduler.process. Sleeping takes no time outside."""
+    """Stands for the module `time` in the scheduler and for the product's present. Sleeping takes no time outside."""
 
     def __init__(self) -> None:
         self.passed = 0.0
@@ -37,8 +37,8 @@ class Clock:
         for moment in [moment for moment in self.at if moment <= self.passed]:
             self.at.pop(moment)()
 
-    def now(self, zone: Any) -> datetime:
-        return datetime.fromtimestamp(self.time(), zone)
+    def now(self) -> datetime:
+        return datetime.fromtimestamp(self.time(), UTC)
 
     def step(self, seconds: float) -> None:
         self.wall_ahead += seconds
@@ -48,9 +48,8 @@ class Clock:
 def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     made = Clock()
     monkeypatch.setattr(process, "time", made)
-    monkeypatch.setattr(process, "datetime", made)
     monkeypatch.setattr("scheduler.periodic.time", made)
-    monkeypatch.setattr("scheduler.periodic.datetime", made)
+    monkeypatch.setattr("portal.clock.now", made.now)
     monkeypatch.setattr("scheduler.process.signal.signal", lambda *_: None)
     return made
 
@@ -224,7 +223,7 @@ def test_a_periodic_job_that_is_being_run_is_not_queued_again(
     job = reap_job(redis, leader)
     redis.delete("rq:queue:maintenance")
     job.set_status(JobStatus.STARTED)
-    job.last_heartbeat = clock.now(UTC) - timedelta(seconds=ago)
+    job.last_heartbeat = clock.now() - timedelta(seconds=ago)
     job.save()
     leader.enqueue_job(queueing.TaskJob.fetch(REAP_JOB, connection=redis))
     assert (queued(redis) == [REAP_JOB]) is again

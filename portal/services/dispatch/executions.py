@@ -2,7 +2,7 @@
 
 import logging
 from collections.abc import Callable, Sequence
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any
 
 from sqlalchemy import insert, select, update
@@ -354,8 +354,3 @@ def stop_running(olt_ids: list[int]) -> None:
         queueing.ask_to_stop(olt_ids)
     except queueing.RedisError as error:
         log.warning("event=stop_not_sent olts=%s error=%s", olt_ids, type(error).__name__)
-
-
-def now() -> datetime:
-    """Present time, for callers that report something that just happened."""
-    return datetime.now(UTC)

@@ -6,11 +6,12 @@ composite (bench.dispatch --unrehearsed). Rehearsed before the fork, it is inher
 """
 
 import logging
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from itertools import product
 
 from sqlalchemy.orm import Session
 
+from portal import clock
 from portal.domain import quota
 from portal.domain.composite import ColumnReadings, CompositeResult, CompositeWork, StepResult
 from portal.domain.quota import Settlement, TrackerKey
@@ -39,7 +40,7 @@ def rehearse() -> None:
     """
     try:
         with transaction() as session:
-            now = datetime.now(UTC)
+            now = clock.now()
             olt_id, masters = _rows(session, now)
             outcomes = product(masters, (StepStatus.SUCCESS, StepStatus.FAILED))
             for minute, (node_id, status) in enumerate(outcomes):
