@@ -9,8 +9,11 @@ import pytest
 WALKS = Path(__file__).resolve().parents[3] / "shared" / "olt" / "walks"
 MISSING = "../shared/olt/walks is absent: the recorded walks are not part of this repository"
 
-# Recording → brand and model of the catalogue, and what decides: its own identity, sysDescr, or a subtree.
+NOTHING, HIDDEN = "nothing", "hidden"
+# Recording → brand and model of the catalogue, and what decides: its own identity, sysDescr, or a subtree; NOTHING: the
+# catalogue does not know the maker; HIDDEN: the recording has no system group, so a person names brand and model.
 DEVICES: dict[str, tuple[str, str, str]] = {
+    "axos_e7-2": ("calix", "E7-2-AXOS", "sysobjectid"),
     "bdcom": ("bdcom", "GP3600-16B", "sysobjectid"),
     "cdata": ("cdata", "FD12XX", "subtree"),
     "dasan-nos": ("dasan", "V5812G", "sysobjectid"),
@@ -24,12 +27,15 @@ DEVICES: dict[str, tuple[str, str, str]] = {
     "fiberhome_an5516-01": ("fiberhome", "AN5516-01", "sysdescr"),
     "fiberhome_an5516-06": ("fiberhome", "AN5516-06", "sysdescr"),
     "gwd": ("gwd", "EASYPATH", "sysobjectid"),
+    "huawei-ont_centreon": ("huawei", "", HIDDEN),
     "infinera-pon": ("infinera", "7090", "sysobjectid"),
     "nokia-isam": ("nokia", "ISAM", "sysobjectid"),
     "parks-switch": ("hsgq", "PK-700", "sysdescr"),
     "raisecom": ("raisecom", "ISCOM5508", "sysobjectid"),
+    "slms_zhone-mxk1": ("generic", "", NOTHING),
     "smartax": ("huawei", "MA5603T", "sysobjectid"),
     "smartax-mdu": ("huawei", "MDU", "sysobjectid"),
+    "snr-olt": ("generic", "", NOTHING),
     "ubiquoss-pon_9500": ("ubiquoss", "C9500", "sysobjectid"),
     "vsolution_v1600d": ("vsol", "V1600D", "sysdescr"),
     "vsolution_v1600gs": ("vsol", "V1600G", "sysdescr"),
@@ -37,6 +43,51 @@ DEVICES: dict[str, tuple[str, str, str]] = {
     "zxa10_c320": ("zte", "C320", "sysobjectid"),
     "zxa10_c620_excerpt": ("zte", "C620", "sysobjectid"),
 }
+
+
+@dataclass(frozen=True)
+class Unread:
+    """Rows of a recording that no column of the catalogue reads: how many lie below `root`, what they are, and why."""
+
+    recording: str
+    root: str
+    rows: int
+    what: str
+    why: str
+
+
+_NOT_KNOWN = "the catalogue does not know the maker"
+_NO_COLUMN = "the catalogue has no columns for this maker"
+UNREAD = (
+    Unread(
+        "axos_e7-2", "1.3.6.1.4.1.6321.1.2.4.2.6.1.1", 2060,
+        "206 ONTs: id, states, dying gasp, three powers, firmware, CLEI code",
+        "powers in 1/10000 mW need a logarithm, which scale and offset cannot express; the index is a running number, "
+        "so no ONT has a place",
+    ),
+    Unread("axos_e7-2", "1.3.6.1.4.1.6321.1.2.4.2.4.1.1", 24, "2 cards", _NO_COLUMN),
+    Unread(
+        "axos_e7-2", "1.3.6.1.4.1.6321.1.2.4.2.4.2.1", 64, "8 PON ports: names, states, optics",
+        f"{_NO_COLUMN}; powers need a logarithm here too",
+    ),
+    Unread("axos_e7-2", "1.3.6.1.4.1.6321.1.2.4.2.5.10.0", 1, "serial number of the shelf", _NO_COLUMN),
+    Unread(
+        "huawei-ont_centreon", "1.3.6.1.4.1.2011.6.128.1.1.2.43.1.10", 3, "row status of 3 ONTs",
+        "it tells whether the entry is configured, not how the ONT is; the column that says online or offline is not "
+        "in the recording",
+    ),
+    Unread(
+        "huawei-ont_centreon", "1.3.6.1.4.1.2011.6.128.1.1.2.62.1", 6, "Ethernet ports of 3 ONTs: speed, link",
+        "keyed by ONT and Ethernet port: the catalogue has no such shape",
+    ),
+    Unread(
+        "huawei-ont_centreon", "1.3.6.1.4.1.2011.6.128.1.1.4.23.1", 18, "packets and bytes of 3 ONTs",
+        "the catalogue has traffic columns for UFiber only",
+    ),
+    Unread("slms_zhone-mxk1", "1.3.6.1.4.1.5504.3.3.1.1", 100, "5 cards: models, firmware, states", _NOT_KNOWN),
+    Unread("slms_zhone-mxk1", "1.3.6.1.4.1.5504.3.3.3.1", 125, "load and memory of 5 cards", _NOT_KNOWN),
+    Unread("snr-olt", "1.3.6.1.4.1.65268.1.14.2.3.4.1.4", 16, "ONUs online of 16 PON ports", _NOT_KNOWN),
+)  # fmt: skip
 
 
 @dataclass(frozen=True)

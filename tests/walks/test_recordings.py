@@ -7,13 +7,15 @@ import pytest
 from sqlalchemy import select
 from sqlalchemy.orm import Session
 
+from jobs.probing import ProbeFailed
 from portal.domain.catalogue_data import Access
+from portal.domain.oid_text import is_under
 from portal.domain.readings import Reading
 from portal.domain.statuses import NodeKind
 from portal.services.cataloguing import catalogue, index_families
 from portal.tables import Oid, Olt, Onu, OnuData, PonPort
 from tests.walks.product import Reader, add_olt, in_groups, probe, rows_of
-from tests.walks.recordings import DEVICES, WALKS, Line, column_of, lines_of, path_of
+from tests.walks.recordings import DEVICES, HIDDEN, NOTHING, UNREAD, WALKS, Line, column_of, lines_of, path_of
 from tests.walks.tables import IF_DESCR, IF_NAME
 from tests.walks.vendors_page import answers
 
@@ -23,23 +25,40 @@ pytestmark = [
     pytest.mark.skipif(not WALKS.is_dir(), reason="../shared/olt/walks is absent"),
 ]
 
-by_recording = pytest.mark.parametrize("name", DEVICES)
+RECOGNISED = [name for name, (_, _, decided_by) in DEVICES.items() if decided_by not in (NOTHING, HIDDEN)]
+UNKNOWN = [name for name, (_, _, decided_by) in DEVICES.items() if decided_by == NOTHING]
 # Excerpts for recognition: no interface table in them, or no column that the catalogue reads.
 WITHOUT_INTERFACES = {
-    "dasan-nos", "dasan-nos_1", "eltex-olt", "fiberhome", "fiberhome_an5516-01", "fiberhome_an5516-06", "infinera-pon",
-    "raisecom", "zxa10",
+    "dasan-nos", "dasan-nos_1", "eltex-olt", "fiberhome", "fiberhome_an5516-01", "fiberhome_an5516-06",
+    "huawei-ont_centreon", "infinera-pon", "raisecom", "slms_zhone-mxk1", "zxa10",
 }  # fmt: skip
+TIME_TICKS = "67"
 READ = [name for name, columns in answers().items() if columns]
 Expected = dict[str, float | str | None]
 
 
 def test_no_recording_is_left_out() -> None:
-    assert {path.stem for path in WALKS.glob("*.snmprec")} == set(DEVICES)
+    files = {path.name for path in WALKS.iterdir()} - {"INDEX.md"}
+    assert files == {f"{name}.snmprec" for name in DEVICES}
     without = {name for name in DEVICES if not column_of(name, IF_NAME) and not column_of(name, IF_DESCR)}
     assert without == WITHOUT_INTERFACES
 
 
-@by_recording
+@pytest.mark.parametrize("name", sorted({one.recording for one in UNREAD}))
+def test_what_the_catalogue_cannot_read_is_listed_and_the_list_says_no_more(name: str) -> None:
+    brand, _, _ = DEVICES[name]
+    columns = [row.oid for data in catalogue.load_shipped() if data.key in (brand, "generic") for row in data.oids]
+    maker = [oid for oid in lines_of(name) if is_under(oid, "1.3.6.1.4.1")]
+    left = {oid for oid in maker if not any(oid == column or is_under(oid, column) for column in columns)}
+    for one in UNREAD:
+        if one.recording == name:
+            below = {oid for oid in left if oid == one.root or is_under(oid, one.root)}
+            assert len(below) == one.rows, one.what
+            left -= below
+    assert not left
+
+
+@pytest.mark.parametrize("name", RECOGNISED)
 def test_a_recorded_device_is_recognised_and_what_decided_is_said(
     shelf: Session, ports: dict[str, int], name: str
 ) -> None:
@@ -52,13 +71,27 @@ def test_a_recorded_device_is_recognised_and_what_decided_is_said(
     assert int(str(found["requests"])) <= 8
 
 
+@pytest.mark.parametrize("name", UNKNOWN)
+def test_a_recorded_device_of_a_maker_that_the_catalogue_does_not_know_is_taken_for_none(
+    shelf: Session, ports: dict[str, int], name: str
+) -> None:
+    found = probe(shelf, ports[name])
+    assert (found["brand"], found["model"]) == (None, None)
+    assert found["sysobjectid"] == lines_of(name)["1.3.6.1.2.1.1.2.0"].text
+
+
+def test_a_recording_without_a_system_group_tells_nothing_of_its_maker(shelf: Session, ports: dict[str, int]) -> None:
+    with pytest.raises(ProbeFailed, match="hides its system group"):
+        probe(shelf, ports["huawei-ont_centreon"])
+
+
 FAMILY = {
     "smartax": "huawei_gpon", "zxa10_c320": "zte_zero_based", "zxa10_c620_excerpt": "zte_1082", "cdata": "cdata_onu",
     "nokia-isam": "isam",
 }  # fmt: skip
 
 
-@by_recording
+@pytest.mark.parametrize("name", [*RECOGNISED, *UNKNOWN])
 def test_quirk_20_the_index_family_is_probed_from_the_names(shelf: Session, ports: dict[str, int], name: str) -> None:
     found = probe(shelf, ports[name])
     assert found["family"] == FAMILY.get(name)
@@ -174,6 +207,28 @@ def test_quirk_23_the_names_of_an_mdu_win_over_the_formula_that_is_off_by_one(
     assert len(ethernet) == 24
     for one in ethernet.values():
         assert str(one.position) == one.name.removeprefix("ethernet")
+
+
+def test_the_onts_of_a_recorded_huawei_are_placed_and_read_as_another_project_reads_them(
+    shelf: Session, ports: dict[str, int]
+) -> None:
+    """Light of the first ONT as the tests of centreon-plugins state it, from whom the recording comes."""
+    olt, xpon = olt_of(shelf, ports, "huawei-ont_centreon"), "1.3.6.1.4.1.2011.6.128.1.1.2"
+    sides = ["onu_rx_power", "onu_tx_power", "onu_olt_rx_power"]
+    more = ["onu_voltage", "onu_temperature", "onu_bias_current", "onu_description"]
+    read = Reader(shelf, olt).read(NodeKind.DISCOVERY, ["onu_serial"], [(NodeKind.GET, [*sides, *more])])
+    onts = [f"4194312192.{number}" for number in (1, 2, 3)]
+    assert places(shelf, olt) == {index: (1, 0, int(index[-1])) for index in onts}
+    assert values(read["onu_serial"]) == {index: f"414E4F4E0000000{index[-1]}" for index in onts}
+    assert [read[name][onts[0]].value for name in (*sides, "onu_voltage")] == [-14.14, 2.13, -19.36, 3.22]
+    for name, column in (("onu_temperature", 1), ("onu_bias_current", 2)):
+        lines = column_of("huawei-ont_centreon", f"{xpon}.51.1.{column}")
+        assert values(read[name]) == {index: float(lines[index].number) for index in onts}
+    assert values(read["onu_rx_power"]) == dict(zip(onts, (-14.14, -15.65, -14.64), strict=True))
+    assert values(read["onu_olt_rx_power"]) == dict(zip(onts, (-19.36, -19.71, -18.57), strict=True))
+    assert values(read["onu_description"]) == {
+        index: printed(line) for index, line in column_of("huawei-ont_centreon", f"{xpon}.43.1.9").items()
+    }
 
 
 # --- ZTE
@@ -445,7 +500,9 @@ def test_every_column_that_a_recording_answers_arrives_row_by_row(
             lines = column_of(name, columns[column]) if scalar is None else {"0": scalar}
             assert found.keys() == lines.keys(), column
             for index, line in lines.items():
-                if line.text.isprintable():
+                if line.type == TIME_TICKS:  # the simulator's clock runs on
+                    assert int(str(found[index].raw)) >= line.number, f"{column}.{index}"
+                elif line.text.isprintable():
                     assert found[index].raw == line.text, f"{column}.{index}"
 
 

@@ -7,8 +7,8 @@ from pathlib import Path
 from ruamel.yaml import YAML
 
 from portal.domain.catalogue_data import BrandData, OidData, Shape
-from portal.services.cataloguing.catalogue import load_shipped
-from tests.walks.recordings import DEVICES
+from portal.services.cataloguing.catalogue import GENERIC, load_shipped
+from tests.walks.recordings import DEVICES, UNREAD
 from tests.walks.tables import Table, load_all
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "vendors.md"
@@ -22,8 +22,9 @@ test fails when it is stale. *Recorded*: a walk of a real device, in `../shared/
 hand from the reference data under `tests/walks/built`, raw values beside their meaning. Each row of both is served by
 the simulator over UDP, read by the product and compared: recognition, places, serials, states, values.
 
-Of a maker without an ONU column only the generic columns (system group, interface table) are read: no public source
-describes its tables. Nothing was ever tried on a device that the makers of this product could touch.
+Of a maker without an ONU column only the generic columns (system group, interface table) are read; of a maker that is
+not in the table, too (*Generic*). What recordings hold and the product does not read stands at the end, with the
+reason. Nothing was ever tried on a device that the makers of this product could touch.
 
 | maker | models | ONU columns | others | rows compared |
 | --- | --- | ---: | ---: | --- |
@@ -32,15 +33,16 @@ describes its tables. Nothing was ever tried on a device that the makers of this
 
 def page() -> str:
     """The whole document."""
-    makers = [data for data in load_shipped() if data.key != "generic"]
-    lines = [_line(data) for data in sorted(makers, key=lambda data: data.name.lower())]
-    return HEAD + "\n".join(lines) + "\n\n" + "\n".join(_sections(makers))
+    makers = sorted(load_shipped(), key=lambda data: data.name.lower())
+    lines = [_line(data) for data in makers]
+    own = [data for data in makers if data.key != GENERIC]
+    return HEAD + "\n".join(lines) + "\n\n" + "\n".join([*_sections(own), *_unread()]) + "\n"
 
 
 def _line(data: BrandData) -> str:
     onu = {row.name for row in data.oids if row.shape is Shape.ONU}
     others = {row.name for row in data.oids if row.shape is not Shape.ONU}
-    models = ", ".join(model.key for model in data.models)
+    models = ", ".join(model.key for model in data.models) or "any other"
     return f"| {data.name} | {models} | {len(onu)} | {len(others)} | {'; '.join(_evidence(data)) or 'none'} |"
 
 
@@ -50,7 +52,7 @@ def _evidence(data: BrandData) -> Iterable[str]:
         if brand == data.key:
             columns = answers()[name]
             read = f"{sum(columns.values())} in {len(columns)} columns" if columns else "recognition"
-            yield f"recorded `{name}` ({model}): {read}"
+            yield f"recorded `{name}` ({model or 'model not known'}): {read}"
     for table in load_all():
         if table.brand == data.key:
             cells = sum(len(column.cells) for column in table.columns)
@@ -58,13 +60,21 @@ def _evidence(data: BrandData) -> Iterable[str]:
 
 
 def _sections(makers: Iterable[BrandData]) -> Iterable[str]:
-    for data in sorted(makers, key=lambda data: data.name.lower()):
+    for data in makers:
         if data.oids:
             yield f"## {data.name}\n"
             yield "| column | models | OID | kind | every | sources agree | walks |"
             yield "| --- | --- | --- | --- | ---: | --- | --- |"
             yield from (_column(data, row) for row in data.oids)
             yield ""
+
+
+def _unread() -> Iterable[str]:
+    yield "## Recorded and not read\n"
+    yield "| recording | below | rows | what | why it is not read |"
+    yield "| --- | --- | ---: | --- | --- |"
+    for one in UNREAD:
+        yield f"| `{one.recording}` | {one.root} | {one.rows} | {one.what} | {one.why} |"
 
 
 def _column(data: BrandData, row: OidData) -> str:
