@@ -3,8 +3,9 @@
 import time
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
+from functools import cache
 
-from sqlalchemy import select
+from sqlalchemy import Connection, Engine, select
 from sqlalchemy.orm import Session
 
 from jobs import poller, probing
@@ -12,6 +13,7 @@ from jobs.drivers import open_session
 from portal.domain.catalogue_data import Access, Shape
 from portal.domain.composite import CompositeResult, SnmpTarget
 from portal.domain.readings import Reading
+from portal.domain.recognising import Knowledge
 from portal.domain.statuses import ExecutionStatus, NodeKind
 from portal.services.cataloguing import catalogue, recognition
 from portal.services.dispatch import executions, run_requests
@@ -25,7 +27,14 @@ LONGEST_OID_LIST = 250
 def probe(session: Session, port: int) -> dict[str, object]:
     """What a connection test says of the OLT at this port."""
     target = SnmpTarget("127.0.0.1", port, "2c", community="public", timeout=3, retries=1)
-    return probing.ask(target, open_session, time.monotonic, recognition.knowledge(session))
+    return probing.ask(target, open_session, time.monotonic, _knowledge(session.get_bind()))
+
+
+@cache
+def _knowledge(bind: Engine | Connection) -> Knowledge:
+    """Of the shipped catalogue in this database, which no test here changes."""
+    with Session(bind) as session:
+        return recognition.knowledge(session)
 
 
 def add_olt(session: Session, name: str, port: int, brand: str, model: str) -> Olt:
