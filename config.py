@@ -8,6 +8,7 @@ import tempfile
 import tomllib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields
+from functools import cache
 from ipaddress import ip_network
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -298,6 +299,7 @@ def _without_password(text: str) -> str:
     return re.sub(r"^([a-z0-9+]+://[^:@]*):.*@", r"\1:***@", text)  # after the other: that one may hold an @
 
 
+@cache
 def version() -> str:
     """Of the product, as pyproject.toml says."""
     return str(tomllib.loads((PROJECT_ROOT / "pyproject.toml").read_text())["project"]["version"])

@@ -1,6 +1,7 @@
 """Translations straight from messages.po, for pages and for what is said without one. Nothing compiled can be stale."""
 
 from collections.abc import Iterable
+from functools import cache
 from io import BytesIO
 from pathlib import Path
 
@@ -16,12 +17,18 @@ def read(directories: Iterable[str | Path], language: str) -> NullTranslations:
     for directory in directories:
         path = Path(directory) / language / "LC_MESSAGES" / "messages.po"
         if path.exists():
-            compiled = BytesIO()
-            with path.open("rb") as text:
-                write_mo(compiled, read_po(text, locale=language))
-            compiled.seek(0)
-            return Translations(compiled)
+            return _parsed(path, path.stat().st_mtime_ns)
     return NullTranslations()
+
+
+@cache
+def _parsed(path: Path, _changed: int) -> Translations:
+    """Once per process: parsing takes a tenth of a second."""
+    compiled = BytesIO()
+    with path.open("rb") as text:
+        write_mo(compiled, read_po(text, locale=path.parts[-3]))
+    compiled.seek(0)
+    return Translations(compiled)
 
 
 def say(catalogue: NullTranslations, text: str) -> str:

@@ -22,8 +22,8 @@ from app import create_app
 from config import Settings
 from portal.extensions import db, transaction
 from portal.tables import User
-from tests.conftest import FERNET_KEY, Databases
 from tests.support import routes, seed
+from tests.support.databases import FERNET_KEY, Databases
 from tests.support.pages import Visitor
 from tests.support.routes import Address
 
@@ -77,7 +77,7 @@ def serve(app: Flask) -> Iterator[str]:
 def serving(databases: Databases, folder: Path) -> Iterator[Portal]:
     """Seeded with two OLTs, served over HTTP from this process."""
     settings = Settings(
-        database_url=databases.sqlite(folder),
+        database_url=databases.own("sqlite", folder),
         redis_url=f"unix://{folder}/no-redis.sock?db=0",
         secret_key="e2e",
         fernet_keys=(FERNET_KEY,),

@@ -14,8 +14,8 @@ from config import load_settings
 from portal.domain.statuses import ExecutionStatus
 from portal.extensions import db
 from portal.tables import Olt
-from tests.conftest import Databases
 from tests.support import seed
+from tests.support.databases import Databases
 from tests.support.live import Live, polled
 
 pytestmark = pytest.mark.e2e
@@ -27,7 +27,7 @@ WITHIN = 6_000  # milliseconds (the issue's number): a page asks each 2 s, a pol
 @pytest.fixture
 def live(databases: Databases, tmp_path: Path) -> Iterator[Live]:
     """An OLT whose discovery is due; the real processes are the test's to start."""
-    with polled(tmp_path, databases.sqlite(tmp_path), microseconds=SLOW) as running:
+    with polled(tmp_path, databases.own("sqlite", tmp_path), microseconds=SLOW) as running:
         seed.add_users(running.now)
         yield running
 

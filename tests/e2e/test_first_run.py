@@ -11,8 +11,8 @@ from app import create_app
 from config import load_settings
 from jobs.snmp.simulator.farm import Farm, start_farm
 from portal.extensions import db
-from tests.conftest import Databases
 from tests.e2e.conftest import serve
+from tests.support.databases import Databases
 from tests.support.stack import Stack, stack
 
 PATIENCE = 60_000  # ms for what the product's processes do
@@ -29,7 +29,7 @@ def farm() -> Iterator[Farm]:
 @pytest.fixture
 def running(databases: Databases, tmp_path: Path) -> Iterator[Stack]:
     """All that `make run` starts but the pages, on a database that nobody has used."""
-    with stack(tmp_path, databases.sqlite(tmp_path), pollers=2, timezone="America/Lima") as made:
+    with stack(tmp_path, databases.own("sqlite", tmp_path), pollers=2, timezone="America/Lima") as made:
         for name in ("scheduler", "pollers", "maintenance", "probes"):
             made.start(name)
         yield made

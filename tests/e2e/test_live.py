@@ -14,7 +14,7 @@ from jobs.snmp.simulator.farm import Farm, start_farm
 from portal.extensions import db
 from portal.services.network import olts
 from portal.services.people import users
-from tests.conftest import Databases
+from tests.support.databases import Databases
 from tests.support.live import Live
 from tests.support.served import free_port, served
 from tests.support.stack import Stack, stack
@@ -31,7 +31,7 @@ def farm() -> Iterator[Farm]:
 
 @pytest.fixture
 def running(databases: Databases, tmp_path: Path) -> Iterator[Stack]:
-    with stack(tmp_path, databases.sqlite(tmp_path), pollers=2, quarantine_seconds=0) as made:
+    with stack(tmp_path, databases.own("sqlite", tmp_path), pollers=2, quarantine_seconds=0) as made:
         yield made
 
 

@@ -16,8 +16,8 @@ from portal.domain.statuses import TERMINAL, AttemptStatus, ErrorKind, Execution
 from portal.extensions import db
 from portal.services.dispatch import run_requests
 from portal.tables import Execution, ExecutionAttempt, ExecutionStep, OnuData
-from tests.conftest import BOTH, Databases
 from tests.faults.rogue_olt import DESCRIPTION, LATE_SECONDS, MANNERS, ONUS, STATE, rogue_olts
+from tests.support.databases import KINDS, Databases
 from tests.support.live import ACTOR, Live, polled
 
 pytestmark = [pytest.mark.integration, pytest.mark.fault, pytest.mark.timeout(360)]
@@ -77,11 +77,11 @@ class Outcome:
     workers_after: tuple[int, ...]
 
 
-@pytest.fixture(scope="module", params=BOTH)
+@pytest.fixture(scope="module", params=KINDS)
 def outcome(request: pytest.FixtureRequest, databases: Databases, tmp_path_factory: pytest.TempPathFactory) -> Outcome:
     """Each rogue OLT is read once by the real pollers, and the good one over and over meanwhile."""
     folder = tmp_path_factory.mktemp("f20")
-    url = databases.sqlite(folder) if request.param == "sqlite" else databases.postgresql()
+    url = databases.own(request.param, folder)
     with rogue_olts() as ports, polled(folder, url, microseconds=1_000, pollers=3, lease_seconds=15) as live:
         ids = {manner: rogue(live, manner, port) for manner, port in ports.items()}
         live.start("pollers")

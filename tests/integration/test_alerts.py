@@ -29,8 +29,8 @@ from portal.services.dispatch import reachability
 from portal.services.errors import Conflict, Invalid, NotFound
 from portal.tables import AuditLog, Channel, Notification, Olt, QuotaViolation
 from scheduler import upkeep
-from tests.conftest import FERNET_KEY
 from tests.support.builders import ACTOR, make_olt
+from tests.support.databases import FERNET_KEY
 from tests.support.receiver import TOKEN, Receiver, receiver
 
 LIMA = ZoneInfo("America/Lima")

@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Iterator
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from io import BytesIO
 from typing import Any
 
@@ -12,6 +12,7 @@ from sqlalchemy import update
 from sqlalchemy.exc import OperationalError
 from werkzeug.test import TestResponse
 
+from portal import clock
 from portal.api.operations import OPERATIONS, Operation
 from portal.domain.roles import allows
 from portal.domain.statuses import Role
@@ -30,7 +31,7 @@ NEEDED = {"explain_slot": "?node=1", "list_plans": "?olt=1", "show_feasibility":
 def filled(app: Flask) -> Iterator[Flask]:
     """Rows, users, and the API."""
     with written(furnished(app)) as session:
-        seed_quotas.fill_one(session, session.get_one(WorkflowNode, 1), datetime.now(UTC))
+        seed_quotas.fill_one(session, session.get_one(WorkflowNode, 1), clock.now())
     yield app
 
 
@@ -121,7 +122,7 @@ def test_a_revoked_token_is_refused_at_the_next_request(filled: Flask) -> None:
     client = by_token(filled)
     assert client.get("/pollers/").status_code == 200
     with filled.app_context():
-        tokens.revoke("operator", "cli", datetime.now(UTC))
+        tokens.revoke("operator", "cli", clock.now())
     assert client.get("/pollers/").status_code == 401
 
 
@@ -131,7 +132,7 @@ def test_a_token_ends_when_it_expires_and_loses_at_once_what_its_role_loses(fill
         session.execute(update(ApiToken).values(role=Role.VIEWER))
     assert client.post("/executions/1/cancel/").status_code == 403
     with written(filled) as session:
-        session.execute(update(ApiToken).values(expires_at=datetime.now(UTC) - timedelta(seconds=1)))
+        session.execute(update(ApiToken).values(expires_at=clock.now() - timedelta(seconds=1)))
     assert client.get("/pollers/").status_code == 401
 
 
@@ -276,7 +277,7 @@ def test_the_budget_is_in_the_headers_and_shared_by_all_addresses(filled: Flask)
     assert [answer.headers["X-RateLimit-Limit"] for answer in answers] == ["600"] * 4
     assert [answer.headers["X-RateLimit-Remaining"] for answer in answers] == ["599", "598", "597", "596"]
     assert client.post("/executions/1/cancel/").headers["X-RateLimit-Remaining"] == "59"
-    assert int(answers[0].headers["X-RateLimit-Reset"]) >= datetime.now(UTC).timestamp() - 1
+    assert int(answers[0].headers["X-RateLimit-Reset"]) >= clock.now().timestamp() - 1
 
 
 def test_the_sixty_first_write_in_a_minute_waits_and_reading_goes_on(filled: Flask) -> None:

@@ -1,12 +1,13 @@
 """The decision log and explanations through the API: filters, paging, both languages, refusals, the document."""
 
 from collections.abc import Iterator
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from urllib.parse import quote
 
 import pytest
 from flask import Flask
 
+from portal import clock
 from portal.api import openapi
 from portal.domain.statuses import EventType, SkipReason
 from portal.services import decisions
@@ -18,7 +19,7 @@ from tests.support.web import written
 def api(app: Flask) -> Iterator[Client]:
     """Five skips of node 1, a minute apart, the last just now; and a loss without an OLT. As a viewer."""
     with written(furnished(app)) as session:
-        now = datetime.now(UTC).replace(microsecond=0)
+        now = clock.now().replace(microsecond=0)
         for minute in range(5, 0, -1):
             slot = now - timedelta(minutes=minute)
             details = {"slots": 1, "first": slot.isoformat(), "last": slot.isoformat()}
@@ -70,7 +71,7 @@ def test_what_is_wrong_is_named(api: Client, query: str) -> None:
 
 
 def test_an_explanation_in_english_and_spanish(api: Client) -> None:
-    moment = quote((datetime.now(UTC) - timedelta(minutes=2, seconds=30)).isoformat())
+    moment = quote((clock.now() - timedelta(minutes=2, seconds=30)).isoformat())
     answer = api.get(f"/explain/?node=1&at={moment}")
     body = answer.get_json()
     document = openapi.document()

@@ -12,6 +12,7 @@ from limits.storage import MemoryStorage
 from sqlalchemy.exc import OperationalError
 from werkzeug.test import TestResponse
 
+from portal import clock
 from portal.api import openapi, schema
 from portal.api.operations import OPERATIONS, Operation
 from portal.domain.statuses import ExecutionStatus, PollerStatus
@@ -28,7 +29,7 @@ Document = dict[str, Any]
 def filled(app: Flask) -> Iterator[Flask]:
     """Execution 1 has ended, 2 waits, 3 runs; poller 1 is busy; there is a history."""
     with written(furnished(app)) as session:
-        now = datetime.now(UTC)
+        now = clock.now()
         node = session.get(WorkflowNode, 1)
         assert node is not None
         session.add(Execution(**waiting_fields(node, now)))

@@ -12,6 +12,7 @@ import pytest
 from flask import Flask
 from sqlalchemy import event, func, select, update
 
+from portal import clock
 from portal.domain.statuses import ErrorKind, ExecutionStatus, Trigger
 from portal.extensions import db
 from portal.queries import api as queries
@@ -61,7 +62,7 @@ def wait(app: Flask, **fields: Any) -> int:
     with written(app) as session:
         node = session.get(WorkflowNode, 1)
         assert node is not None
-        one = Execution(**waiting_fields(node, datetime.now(UTC)) | fields)
+        one = Execution(**waiting_fields(node, clock.now()) | fields)
         session.add(one)
         session.flush()
         return one.id

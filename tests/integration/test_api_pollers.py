@@ -1,11 +1,12 @@
 """Pollers, queue and numbers over the API: the facts of the pages, under the documents' names."""
 
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
 import pytest
 from flask import Flask
 
+from portal import clock
 from portal.api.waiting import WHY
 from portal.domain.statuses import ExecutionStatus, OltState, PollerStatus
 from portal.extensions import db
@@ -18,7 +19,7 @@ from tests.support.web import written
 
 def get(app: Flask, path: str) -> dict[str, Any]:
     """The body of a GET by a viewer's token."""
-    answer = Client(app, make_token(app, "viewer", f"v{datetime.now(UTC).timestamp()}")).get(path)
+    answer = Client(app, make_token(app, "viewer", f"v{clock.now().timestamp()}")).get(path)
     assert answer.status_code == 200, answer.text
     found: dict[str, Any] = answer.get_json()
     return found
@@ -27,7 +28,7 @@ def get(app: Flask, path: str) -> dict[str, Any]:
 @pytest.fixture
 def busy(app: Flask) -> Flask:
     """Pool north (site Lima) with poller 1 on OLT-LIMA since 20 s and poller 2 lost; something waits behind it."""
-    now = datetime.now(UTC)
+    now = clock.now()
     with ready(app).app_context():
         olt = make_olt(now=now, site="Lima")
         rx = make_node(olt, "rx", now, name="Power", kind="get", oid="huawei.onu_rx_power")
@@ -56,7 +57,7 @@ def test_each_poller_says_what_it_holds_since_when_and_how_busy_it_is(busy: Flas
     assert (first["current_node_name"], first["current_olt_name"]) == ("Power", "OLT-LIMA")
     assert (first["current_node_id"], first["current_olt_id"], first["current_execution_id"]) == (1, 1, 1)
     since = datetime.fromisoformat(first["busy_since"])
-    assert 20 <= (datetime.now(UTC) - since).total_seconds() < 60
+    assert 20 <= (clock.now() - since).total_seconds() < 60
     assert first["busy_percentage"] == 95.0
     assert first["busy_time"] == pytest.approx(first["total_time"] / 2, rel=0.02)  # 300 s of 600 s, and both go on
     assert first["busy_percentage_since_start"] == pytest.approx(50, abs=1.5)
@@ -86,12 +87,12 @@ def test_the_queue_says_what_each_one_waits_for(busy: Flask) -> None:
 
 def test_a_free_poller_means_no_overload(busy: Flask) -> None:
     with written(busy) as session:
-        session.add(make_poller(datetime.now(UTC), 3, session.get(Pool, 1)))
+        session.add(make_poller(clock.now(), 3, session.get(Pool, 1)))
     assert get(busy, "/pollers/queue/")["is_overload"] is False
 
 
 def test_the_queue_is_cut_to_the_limit_and_its_size_is_not(app: Flask) -> None:
-    now = datetime.now(UTC)
+    now = clock.now()
     with ready(app).app_context():
         nodes = [make_node(make_olt(f"OLT-{number:02}", now), now=now) for number in range(12)]
         for number, node in enumerate(nodes):
@@ -110,7 +111,7 @@ def test_every_cause_that_there_is_has_a_sentence() -> None:
 
 
 def test_an_olt_that_is_paused_or_put_off_says_so(app: Flask) -> None:
-    now = datetime.now(UTC)
+    now = clock.now()
     with ready(app).app_context():
         paused, later = (make_node(make_olt(name, now), now=now) for name in ("OLT-PAUSED", "OLT-LATER"))
         paused.workflow.olt.state = OltState.PAUSED
@@ -137,7 +138,7 @@ def test_the_numbers_have_the_documents_names_and_count_living_pollers(busy: Fla
 
 def test_a_saturated_pool_comes_with_the_command_that_helps(busy: Flask) -> None:
     with written(busy) as session:
-        session.add(make_poller(datetime.now(UTC), 3, session.get(Pool, 1), busy_last_minute=57.0))
+        session.add(make_poller(clock.now(), 3, session.get(Pool, 1), busy_last_minute=57.0))
     advice = get(busy, "/pollers/stats/")["advice"]
     assert "95 % of the last minute" in advice
     assert "`flask pollers scale 4 --pool north`" in advice
@@ -151,7 +152,7 @@ def test_a_pool_with_room_gets_no_advice(app: Flask) -> None:
 @pytest.fixture
 def remembered(app: Flask) -> Flask:
     """Four hours of history, a row each minute: 10 % busy, and 90 % in the last 30 minutes."""
-    now = datetime.now(UTC)
+    now = clock.now()
     with written(ready(app)) as session:
         for minute in range(240, 0, -1):
             session.add(PollerStats(timestamp=now - timedelta(minutes=minute), queue_size=minute,
@@ -161,7 +162,7 @@ def remembered(app: Flask) -> Flask:
 
 
 def test_the_history_begins_where_it_is_asked_to_and_is_drawn_together(remembered: Flask) -> None:
-    since = (datetime.now(UTC) - timedelta(minutes=100)).isoformat().replace("+00:00", "Z")
+    since = (clock.now() - timedelta(minutes=100)).isoformat().replace("+00:00", "Z")
     points = get(remembered, f"/pollers/stats/?since={since}")["history"]
     assert len(points) in (99, 100)
     assert points == sorted(points, key=lambda point: point["timestamp"])

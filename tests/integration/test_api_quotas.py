@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 from flask import Flask
 
+from portal import clock
 from portal.domain.quota import Counts
 from portal.domain.statuses import QuotaStatus, Severity
 from portal.extensions import db
@@ -91,7 +92,7 @@ def test_a_quota_adds_up_and_says_all_of_itself(client: Client) -> None:
 
 def test_one_quota_and_one_violation_show_their_slots(app: Flask) -> None:
     with ready(app).app_context():
-        seed_quotas.fill_one(db.session(), make_node(make_olt()), datetime.now(UTC))
+        seed_quotas.fill_one(db.session(), make_node(make_olt()), clock.now())
         db.session.commit()
         db.session.remove()
     client = by_token(app, "viewer")

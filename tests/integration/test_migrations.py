@@ -17,7 +17,7 @@ from portal.extensions import db, transaction
 from portal.models.types import EncryptedText
 from portal.services import audit
 from portal.tables import AuditLog, Brand, Channel, Credential, Notification, Olt
-from tests.conftest import FERNET_KEY, Databases
+from tests.support.databases import FERNET_KEY, Databases
 
 FOLDER = str(Path(__file__).resolve().parents[2] / "migrations")
 

@@ -14,6 +14,7 @@ from sqlalchemy import select, update
 from werkzeug.datastructures import MultiDict
 from werkzeug.test import TestResponse
 
+from portal import clock
 from portal.domain.statuses import ExecutionStatus, OltState
 from portal.extensions import db
 from portal.queries import olts
@@ -21,7 +22,7 @@ from portal.tables import AuditLog, Execution, Olt
 from portal.web import olt_picks
 from tests.support import builders, seed
 from tests.support.pages import Visitor, path_of, soup, text_of, title_of
-from tests.support.web import complaints, english, quick, written
+from tests.support.web import complaints, english, written
 
 LIST = "/olts/?state=up"
 GUNICORN_LINE = 4094  # octets of a request's first line that gunicorn takes
@@ -30,9 +31,8 @@ GUNICORN_LINE = 4094  # octets of a request's first line that gunicorn takes
 @pytest.fixture
 def three(app: Flask) -> Iterator[Flask]:
     """OLT-A (1), OLT-B (2) and OLT-C (3), each with a discovery."""
-    quick(app)
     with app.app_context():
-        seed.add_users(datetime.now(UTC))
+        seed.add_users(clock.now())
         builders.make_three()
     yield app
 
@@ -153,7 +153,7 @@ def question(person: Visitor, action: str, *ids: object) -> str:
 
 def test_disabling_asks_first_and_names_how_many_and_which(three: Flask) -> None:
     with three.app_context():
-        due = datetime.now(UTC)
+        due = clock.now()
         db.session.add(Execution(node_id=1, node_name="x", olt_id=1, device_key="d", priority=1, scheduled_for=due))
         db.session.commit()
     person = english(three)
@@ -249,7 +249,7 @@ def test_the_ends_that_are_offered_lie_in_the_future(three: Flask) -> None:
 
 
 def test_several_are_resumed_and_an_unreachable_one_is_asked_at_once(three: Flask) -> None:
-    later = datetime.now(UTC) + timedelta(minutes=15)
+    later = clock.now() + timedelta(minutes=15)
     with written(three) as session:
         session.execute(update(Olt).where(Olt.id == 1).values(state=OltState.PAUSED, paused_reason="x"))
         session.execute(update(Olt).where(Olt.id == 2).values(state=OltState.UNREACHABLE, probe_at=later))
@@ -291,7 +291,7 @@ def send(person: Visitor, form: Tag) -> TestResponse:
 
 
 def test_an_unreachable_olt_says_since_when_how_often_asked_and_when_next(three: Flask) -> None:
-    now = datetime.now(UTC)
+    now = clock.now()
     change(three, state=OltState.UNREACHABLE, state_since=now - timedelta(minutes=12), consecutive_failures=3,
            probes_sent=9, probe_at=now + timedelta(seconds=130))  # fmt: skip
     person = english(three)
@@ -307,9 +307,7 @@ def test_an_unreachable_olt_says_since_when_how_often_asked_and_when_next(three:
 
 def test_a_paused_olt_says_why_and_until_when_and_is_resumed_from_its_page(three: Flask) -> None:
     end = datetime(2100, 1, 2, 17, 30, tzinfo=UTC)
-    change(
-        three, state=OltState.PAUSED, state_since=datetime.now(UTC), paused_reason="new <rectifier>", paused_until=end
-    )
+    change(three, state=OltState.PAUSED, state_since=clock.now(), paused_reason="new <rectifier>", paused_until=end)
     person = english(three)
     text = words(notice(person))
     assert "new <rectifier>" in text

@@ -1,6 +1,6 @@
 """Cancelling one execution from its page, and what the pages say of one that was cancelled."""
 
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -8,22 +8,22 @@ from bs4 import Tag
 from flask import Flask
 from sqlalchemy import update
 
+from portal import clock
 from portal.domain.statuses import ErrorKind, ExecutionStatus
 from portal.extensions import db
 from portal.tables import AuditLog, Execution
 from tests.support import builders, seed
 from tests.support.pages import Visitor, path_of, soup, text_of
-from tests.support.web import english, quick, written
+from tests.support.web import english, written
 
 
 @pytest.fixture
 def waiting(app: Flask) -> Flask:
     """OLT-LIMA with one execution (1) that waits."""
-    quick(app)
     with app.app_context():
-        seed.add_users(datetime.now(UTC))
+        seed.add_users(clock.now())
         node = builders.make_node(builders.make_olt(), name="ONUs")
-        due = datetime.now(UTC) - timedelta(seconds=5)
+        due = clock.now() - timedelta(seconds=5)
         db.session.add(
             Execution(node_id=node.id, node_name="ONUs", olt_id=node.workflow.olt_id, device_key="d", priority=90,
                       scheduled_for=due, queued_at=due)
@@ -67,7 +67,7 @@ def test_one_that_waits_is_cancelled_after_a_question(waiting: Flask) -> None:
 
 
 def test_one_that_runs_is_asked_to_stop_and_says_by_whom(waiting: Flask) -> None:
-    change(waiting, status=ExecutionStatus.RUNNING, started_at=datetime.now(UTC), token=5, worker="w")
+    change(waiting, status=ExecutionStatus.RUNNING, started_at=clock.now(), token=5, worker="w")
     person = english(waiting)
     form = cancel_form(person)
     assert form is not None
@@ -85,7 +85,7 @@ def test_one_that_runs_is_asked_to_stop_and_says_by_whom(waiting: Flask) -> None
 def test_one_that_has_ended_meanwhile_is_not_rewritten(waiting: Flask) -> None:
     person = english(waiting)
     assert cancel_form(person) is not None
-    change(waiting, status=ExecutionStatus.SUCCESS, finished_at=datetime.now(UTC))
+    change(waiting, status=ExecutionStatus.SUCCESS, finished_at=clock.now())
     person.post("/executions/1/cancel")
     one = execution_of(waiting)
     assert (one.status, one.cancelled_by) == (ExecutionStatus.SUCCESS, "")

@@ -1,19 +1,19 @@
 """The page of templates: what hangs on each, switching one, and what workflows say of a disabled one."""
 
 from collections.abc import Iterator
-from datetime import UTC, datetime
 
 import pytest
 from bs4 import Tag
 from flask import Flask
 from sqlalchemy import update
 
+from portal import clock
 from portal.domain.statuses import NodeKind
 from portal.extensions import db
 from portal.tables import AuditLog, Olt, TemplateNode, Workflow, WorkflowNode, WorkflowTemplate
 from tests.support import builders, seed
 from tests.support.pages import Visitor, path_of, soup, text_of
-from tests.support.web import english, quick, statements, written
+from tests.support.web import english, statements, written
 
 PAGE = "/workflows/templates/"
 
@@ -21,9 +21,8 @@ PAGE = "/workflows/templates/"
 @pytest.fixture
 def residential(app: Flask) -> Iterator[Flask]:
     """Template "Residential" (1) with one node; OLT-A and OLT-B have it, OLT-A a node of its own besides; OLT-C not."""
-    quick(app)
     with app.app_context():
-        seed.add_users(datetime.now(UTC))
+        seed.add_users(clock.now())
         nodes = builders.make_three()
         builders.make_node(nodes[0].workflow.olt, "own", name="Own")
         template = WorkflowTemplate(name="Residential", description="for <homes>")
@@ -54,7 +53,7 @@ def test_a_template_shows_its_nodes_and_the_olts_that_have_it(residential: Flask
 
 def test_a_deleted_olt_is_not_counted(residential: Flask) -> None:
     with written(residential) as session:
-        session.execute(update(Olt).where(Olt.id == 2).values(deleted_at=datetime.now(UTC), enabled=False))
+        session.execute(update(Olt).where(Olt.id == 2).values(deleted_at=clock.now(), enabled=False))
     cell = row(english(residential)).select_one(".c-d .fx-phone")
     assert cell is not None
     assert cell.get_text() == "1 OLT"
@@ -90,7 +89,7 @@ def test_a_template_that_is_gone_is_not_found(residential: Flask) -> None:
 
 
 def test_without_templates_the_page_says_how_one_is_made(app: Flask) -> None:
-    seed.seed(quick(app), "empty")
+    seed.seed(app, "empty")
     assert "flask import" in text_of(english(app).get(PAGE))
 
 
@@ -133,6 +132,6 @@ def test_the_page_costs_the_same_for_one_template_and_for_fifty(residential: Fla
             template = WorkflowTemplate(name=f"T{n}")
             session.add(template)
             session.flush()
-            olt = Olt(name=f"X{n}", address=f"10.7.0.{n}", brand_id=1, credential_id=1, created_at=datetime.now(UTC))
+            olt = Olt(name=f"X{n}", address=f"10.7.0.{n}", brand_id=1, credential_id=1, created_at=clock.now())
             session.add_all([olt, Workflow(olt=olt, template=template)])
     assert statements(residential, person, PAGE) == few

@@ -3,7 +3,6 @@
 import json
 from collections.abc import Iterator
 from datetime import UTC, datetime
-from pathlib import Path
 
 import pytest
 from flask import Flask
@@ -12,16 +11,16 @@ from portal.domain import quota
 from portal.extensions import db
 from portal.services.coordinating import plans
 from portal.tables import NodePace, WorkflowNode
-from tests.conftest import Databases
 from tests.support import builders
 from tests.support.api import by_token, ready
+from tests.support.databases import Databases
 from tests.support.web import written
 
 
 @pytest.fixture
-def database_url(databases: Databases, tmp_path: Path) -> str:
+def database_url(databases: Databases) -> str:
     """SQLite: what is read is tested on both in test_planning.py."""
-    return databases.sqlite(tmp_path)
+    return databases.url("sqlite")
 
 
 @pytest.fixture

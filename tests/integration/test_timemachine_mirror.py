@@ -32,6 +32,7 @@ from scheduler.timemachine.events import AddNode, Havoc, PollersUp, SchedulerUp,
 from scheduler.timemachine.machine import JUDGED, SAMPLED, Machine
 from scheduler.timemachine.recall import Recall
 from scheduler.timemachine.world import ALL_SITES, Node, NodeSpec, OltSpec, Rules, World
+from tests.support.databases import Databases
 from tests.support.mirror import Mirror, run_rows, skip_rows
 
 BEGIN = datetime(2026, 11, 27, 10, 40, tzinfo=UTC)
@@ -97,9 +98,9 @@ def history(world: World, seed: int) -> list[Timed]:
 
 
 @pytest.fixture
-def database_url(request: pytest.FixtureRequest, databases: Any, tmp_path: Any) -> str:
+def database_url(request: pytest.FixtureRequest, databases: Databases) -> str:
     """The database that the test names."""
-    return databases.sqlite(tmp_path) if request.param == "sqlite" else databases.postgresql()
+    return databases.url(request.param)
 
 
 @pytest.mark.parametrize(

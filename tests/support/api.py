@@ -2,12 +2,13 @@
 
 import re
 from collections.abc import Iterator
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
 from flask import Flask
 from werkzeug.test import TestResponse
 
+from portal import clock
 from portal.api.blueprint import init_api
 from portal.domain.statuses import AttemptStatus, ErrorKind, ExecutionStatus, StepStatus
 from portal.extensions import db, limiter
@@ -16,7 +17,6 @@ from portal.tables import Execution, ExecutionAttempt, ExecutionStep, Poller, Po
 from tests.support import seed
 from tests.support.builders import make_node, make_olt
 from tests.support.pages import Visitor
-from tests.support.web import quick
 
 ROOT = "/api/v1"
 TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z")
@@ -33,13 +33,13 @@ def ready(app: Flask) -> Flask:
         init_api(app)
     with app.app_context():
         limiter.reset()
-    return quick(app)
+    return app
 
 
 def furnished(app: Flask) -> Flask:
     """The app with users, OLT 1 with node 1 (a master), execution 1 of it (failed), and poller 1 of pool 1."""
     with ready(app).app_context():
-        moment = datetime.now(UTC)
+        moment = clock.now()
         seed.add_users(moment)
         node = make_node(make_olt(now=moment), now=moment, name="ONUs")
         db.session.add_all([ended(node, moment - timedelta(minutes=5)), make_poller(moment)])
@@ -102,7 +102,7 @@ class Client:
 def make_token(app: Flask, role: str = "operator", name: str = "") -> str:
     """The clear text of a new token."""
     with app.app_context():
-        return tokens.create(name or role, role, "cli", datetime.now(UTC))
+        return tokens.create(name or role, role, "cli", clock.now())
 
 
 def by_token(app: Flask, role: str = "operator", name: str = "") -> Client:

@@ -5,10 +5,10 @@ from typing import Any, TypeVar
 
 from portal.domain.catalogue_data import BrandData, parse
 from portal.extensions import db
-from portal.services.cataloguing import catalogue
 from portal.services.network import credentials, olts, workflows
 from portal.services.people import users
 from portal.tables import Brand, Credential, Olt, User, WorkflowNode
+from tests.support import catalogues
 
 Row = TypeVar("Row", Credential, Olt, User, WorkflowNode)
 
@@ -95,8 +95,8 @@ CATALOGUE: tuple[BrandData, ...] = (HUAWEI, ZTE, GENERIC)
 
 def make_catalogue(now: datetime = NOW) -> None:
     """Brands huawei (MA5800, MA5608T), zte (C320, C600) and generic with a few OIDs each; once."""
-    if db.session.query(Brand.id).first() is None:
-        catalogue.sync(CATALOGUE, now)
+    if catalogues.is_empty():
+        catalogues.sync("test", lambda: CATALOGUE, now)
 
 
 def make_brand(key: str = "huawei") -> Brand:

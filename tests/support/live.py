@@ -17,6 +17,7 @@ from portal.extensions import db
 from portal.services.cataloguing import catalogue
 from portal.services.network import credentials, olts, workflows
 from portal.tables import Credential, Execution, ExecutionAttempt, Onu, Poller, WorkflowNode
+from tests.support import catalogues
 from tests.support.oltsim_c import oltsim
 from tests.support.stack import Stack, children, stack
 
@@ -33,8 +34,8 @@ class Live:
 
     def olt(self, name: str, port: int, brand: str = "huawei", community: str = "public", **fields: object) -> int:
         """An OLT on loopback, with the shipped catalogue; its id. One request at once: a socket is a composite."""
-        if db.session.query(Credential.id).first() is None:
-            catalogue.sync(catalogue.load_shipped(), self.now)
+        if catalogues.is_empty():
+            catalogues.sync("shipped", catalogue.load_shipped, self.now)
         known = db.session.query(Credential.id).filter_by(name=community).first()
         if known is None:
             credentials.save({"name": community, "version": "2c", "community": community}, ACTOR, self.now)

@@ -5,9 +5,14 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from bs4 import BeautifulSoup, Tag
-from flask import Flask
+from flask import Flask, session
+from flask_login import login_user
+from flask_wtf.csrf import generate_csrf
+from sqlalchemy import select
 from werkzeug.test import TestResponse
 
+from portal.extensions import db
+from portal.tables import User
 from tests.support.seed import password_of
 
 _TOKEN = re.compile(r'name="csrf-token" content="([^"]+)"')
@@ -17,8 +22,19 @@ class Visitor:
     """One browser session."""
 
     def __init__(self, app: Flask) -> None:
-        self.client = app.test_client()
+        self.app, self.client = app, app.test_client()
         self.token = ""
+
+    def enter(self, username: str, language: str = "") -> "Visitor":
+        """With the session cookie of a login some time ago, without the login; `language`: chosen in this session."""
+        with self.app.test_request_context(environ_overrides=self.client.environ_base):
+            login_user(db.session.scalars(select(User).where(User.username == username)).one())
+            if language:
+                session["language"] = language
+            self.token = generate_csrf()
+            signed = self.app.session_interface.get_signing_serializer(self.app).dumps(dict(session))
+        self.client.set_cookie("session", signed)
+        return self
 
     def get(self, path: str, **options: Any) -> TestResponse:
         """A page; remembers the token in it."""
@@ -48,7 +64,7 @@ class Visitor:
 
 def soup(response: TestResponse) -> BeautifulSoup:
     """The page as a tree."""
-    return BeautifulSoup(response.text, "html.parser")
+    return BeautifulSoup(response.text, "lxml")
 
 
 def title_of(response: TestResponse) -> str:

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
 from flask import Flask
@@ -10,6 +10,7 @@ from sqlalchemy import select, update
 from sqlalchemy.orm import Session
 from werkzeug.routing import Rule
 
+from portal import clock
 from portal import tables as m
 from portal.domain.statuses import NodeKind, RolloutStatus
 
@@ -211,7 +212,7 @@ def furnish(session: Session, now: datetime) -> None:
 def addresses(app: Flask, session: Session) -> Iterator[Address]:
     """Every page, with the queries of QUERIES; one that is not there is asked without."""
     shared = {name: _row(session, find) for name, find in PARAMETERS.items()}
-    shared["at"] = (datetime.now(UTC) - timedelta(minutes=20)).strftime("%Y-%m-%dT%H:%M:%S")
+    shared["at"] = (clock.now() - timedelta(minutes=20)).strftime("%Y-%m-%dT%H:%M:%S")
     for rule in rules(app):
         values = shared | {name: _row(session, find) for name, find in OWN.get(rule.endpoint, {}).items()}
         for query in QUERIES.get(rule.endpoint, ("",)):

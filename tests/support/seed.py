@@ -9,13 +9,14 @@ executions, ONUs and pollers.
 import random
 import sys
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
 from flask import Flask
 from sqlalchemy.orm import Session
 
 from app import create_app
+from portal import clock
 from portal import tables as m
 from portal.domain.statuses import (
     AttemptStatus,
@@ -488,7 +489,7 @@ def add_users(now: datetime) -> None:
 
 def seed(app: Flask, size: str, now: datetime | None = None) -> None:
     """Tables, users and rows in the app's database, which must be empty."""
-    moment = now or datetime.now(UTC)
+    moment = now or clock.now()
     with app.app_context():
         db.create_all()
         add_users(moment)
@@ -498,7 +499,7 @@ def seed(app: Flask, size: str, now: datetime | None = None) -> None:
 
 def keep_alive(app: Flask) -> None:
     """Make scheduler and pollers look alive at this moment, as long as nobody really runs."""
-    now = datetime.now(UTC)
+    now = clock.now()
     with app.app_context(), transaction() as session:
         session.query(m.SchedulerState).update({"last_tick_at": now})
         session.query(m.Pool).update({"seen_at": now})

@@ -10,7 +10,7 @@ from sqlalchemy import event
 from sqlalchemy.orm import Session
 from werkzeug.test import TestResponse
 
-from portal.extensions import db, limiter, transaction
+from portal.extensions import db, transaction
 from tests.support.pages import Visitor, soup
 
 
@@ -28,23 +28,12 @@ class Compiled(BytecodeCache):
         self._code[bucket.key] = bucket.bytecode_to_string()
 
 
-_COMPILED = Compiled()
-
-
-def quick(app: Flask) -> Flask:
-    """The app without compiling its templates once more."""
-    app.jinja_env.bytecode_cache = _COMPILED
-    return app
+COMPILED_TEMPLATES = Compiled()
 
 
 def english(app: Flask, username: str = "operator") -> Visitor:
     """A logged-in visitor who sees the texts as they stand in the sources."""
-    with app.app_context():
-        limiter.reset()
-    made = Visitor(app)
-    assert made.login(username).status_code == 303
-    made.post("/language", language="en")
-    return made
+    return Visitor(app).enter(username, "en")
 
 
 @contextmanager

@@ -1,13 +1,11 @@
 """Unit tests use no sockets, so their database is SQLite."""
 
-from pathlib import Path
-
 import pytest
 
-from tests.conftest import Databases
+from tests.support.databases import Databases
 
 
 @pytest.fixture
-def database_url(databases: Databases, tmp_path: Path) -> str:
+def database_url(databases: Databases) -> str:
     """URL of an empty SQLite database with the schema."""
-    return databases.sqlite(tmp_path)
+    return databases.url("sqlite")

@@ -10,12 +10,12 @@ from app import create_app
 from config import SettingsError, load_settings
 from portal.extensions import limiter
 from portal.web.access import public
-from tests.conftest import Databases, settings_for
+from tests.support.databases import Databases, settings_for
 
 
 def behind(proxies: int, databases: Databases, folder: Path) -> Flask:
     """The product with that many proxies in front, and a page that says what it sees."""
-    app = create_app(replace(settings_for(databases.sqlite(folder), folder), proxies=proxies))
+    app = create_app(replace(settings_for(databases.own("sqlite", folder), folder), proxies=proxies))
 
     @app.get("/who")
     @public

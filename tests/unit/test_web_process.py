@@ -8,7 +8,7 @@ from pathlib import Path
 from types import SimpleNamespace
 
 from app import create_app
-from tests.conftest import Databases, settings_for
+from tests.support.databases import Databases, settings_for
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -20,7 +20,7 @@ def test_templates_are_ready_and_what_is_there_for_good_is_left_alone_by_the_gar
     assert found is not None
     hooks = runpy.run_path(str(ROOT / found[1]))
     before = gc.get_freeze_count()
-    app = create_app(settings_for(databases.sqlite(tmp_path), tmp_path))
+    app = create_app(settings_for(databases.own("sqlite", tmp_path), tmp_path))
     hooks["post_worker_init"](SimpleNamespace(wsgi=app))
     for thread in threading.enumerate():
         if thread.name == "settle":

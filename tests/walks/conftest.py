@@ -10,7 +10,7 @@ from sqlalchemy.orm import Session
 from app import create_app
 from portal.extensions import db
 from portal.services.cataloguing import catalogue
-from tests.conftest import BOTH, Databases, settings_for
+from tests.support.databases import KINDS, Databases, settings_for
 from tests.walks.farms import served
 
 
@@ -21,13 +21,13 @@ def ports(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, int]]:
         yield found
 
 
-@pytest.fixture(scope="module", params=BOTH)
+@pytest.fixture(scope="module", params=KINDS)
 def shelf(
     request: pytest.FixtureRequest, databases: Databases, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Session]:
     """A session on a database with the shipped catalogue, shared by the tests of a module."""
     folder: Path = tmp_path_factory.mktemp("shelf")
-    url = databases.sqlite(folder) if request.param == "sqlite" else databases.postgresql()
+    url = databases.own(request.param, folder)
     app = create_app(settings_for(url, folder))
     with app.app_context():
         catalogue.sync(catalogue.load_shipped(), datetime.now(UTC))

@@ -1,71 +1,77 @@
 """Pages on SQLite, with templates compiled once; that each page works on PostgreSQL is one test of test_frame.py."""
 
-from collections.abc import Iterator
-from datetime import UTC, datetime
-from pathlib import Path
-
 import pytest
 from flask import Flask
 
+from portal import clock
 from portal.web import audience
 from portal.web.audience import Board
 from portal.web.shared import Shelf
-from tests.conftest import Databases
 from tests.support import builders, seed
-from tests.support.web import Clock, quick
+from tests.support.databases import Databases
+from tests.support.web import Clock
 
 
 @pytest.fixture
-def database_url(databases: Databases, tmp_path: Path) -> str:
+def database_url(databases: Databases) -> str:
     """URL of an empty SQLite database with the schema."""
-    return databases.sqlite(tmp_path)
+    return databases.url("sqlite")
 
 
-@pytest.fixture
-def app(app: Flask) -> Flask:
-    """The product; its templates are not compiled anew."""
-    return quick(app)
+@pytest.fixture(autouse=True)
+def frozen(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Pages are looked at when the prepared rows are of: "a minute ago" stays a minute ago."""
+    monkeypatch.setattr(clock, "now", lambda: builders.NOW)
 
 
-@pytest.fixture
-def seeded(app: Flask) -> Flask:
-    """Two OLTs as after a day; pool vm1 of three pollers, one of them busy, with an hour of history."""
+def few(app: Flask) -> None:
     seed.seed(app, "few")
-    return app
 
 
-@pytest.fixture
-def built(app: Flask) -> Iterator[Flask]:
-    """OLT-LIMA with a discovery, made through the services."""
+def one_olt(app: Flask) -> None:
     with app.app_context():
-        seed.add_users(datetime.now(UTC))
+        seed.add_users(clock.now())
         builders.make_node(builders.make_olt())
-    yield app
 
 
-@pytest.fixture
-def board(app: Flask) -> Iterator[Flask]:
-    """OLT-LIMA: a discovery (1), and a GET of the power (2) to which description (3) and serial (4) are chained."""
+def one_board(app: Flask) -> None:
     with app.app_context():
-        seed.add_users(datetime.now(UTC))
+        seed.add_users(clock.now())
         olt = builders.make_olt()
         builders.make_node(olt)
         master = builders.make_node(olt, "rx", kind="get", oid="huawei.onu_rx_power", name="Potencia RX")
         builders.make_chained(master)
         builders.make_chained(master, "serial")
-    yield app
 
 
 @pytest.fixture
-def clock() -> Clock:
+def seeded(app: Flask, databases: Databases) -> Flask:
+    """Two OLTs as after a day; pool vm1 of three pollers, one of them busy, with an hour of history."""
+    return databases.prepare(app, few)
+
+
+@pytest.fixture
+def built(app: Flask, databases: Databases) -> Flask:
+    """OLT-LIMA with a discovery, made through the services."""
+    return databases.prepare(app, one_olt)
+
+
+@pytest.fixture
+def board(app: Flask, databases: Databases) -> Flask:
+    """OLT-LIMA: a discovery (1), and a GET of the power (2) to which description (3) and serial (4) are chained."""
+    return databases.prepare(app, one_board)
+
+
+@pytest.fixture
+def shelf_clock() -> Clock:
     return Clock()
 
 
 @pytest.fixture
-def shared(seeded: Flask, clock: Clock, monkeypatch: pytest.MonkeyPatch) -> Flask:
+def shared(seeded: Flask, shelf_clock: Clock, monkeypatch: pytest.MonkeyPatch) -> Flask:
     """The seeded portal, sharing fragments; for the shelf, and for the cookie of whoever writes, the clock stands."""
     seeded.config["LIVE_SHARED"] = True
     board: Board = seeded.extensions["live"]
-    board.shelf = Shelf(clock=clock)
-    monkeypatch.setattr(audience, "wall_clock", lambda: clock() + 1_800_000_000)
+    board.shelf = Shelf(clock=shelf_clock)
+    monkeypatch.setattr(audience, "wall_clock", lambda: shelf_clock() + 1_800_000_000)
     return seeded

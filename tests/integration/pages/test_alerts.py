@@ -1,14 +1,14 @@
 """The page of alerts over HTTP, with a real receiver on loopback: what it shows, what it hides, and its buttons."""
 
 from collections.abc import Iterator
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 
 import pytest
 from cryptography.fernet import Fernet
 from flask import Flask
 from sqlalchemy import select, update
 
-from portal import notify
+from portal import clock, notify
 from portal.domain.messages import N_
 from portal.domain.statuses import AlertKind, NotificationStatus, Severity
 from portal.extensions import db, keyring, transaction
@@ -31,14 +31,14 @@ def hook() -> Iterator[Receiver]:
 @pytest.fixture
 def people(app: Flask) -> Flask:
     with app.app_context():
-        seed.add_users(datetime.now(UTC))
+        seed.add_users(clock.now())
     return app
 
 
 @pytest.fixture
 def told(people: Flask, hook: Receiver) -> Flask:
     """Channel noc (1) that leads to the receiver; one alert that it took, one that it has refused."""
-    moment = datetime.now(UTC) - timedelta(minutes=5)
+    moment = clock.now() - timedelta(minutes=5)
     with people.app_context():
         channels.save({"name": "noc", "target": hook.url}, "admin", moment)
         for subject in ("OLT-1", "OLT-2"):
@@ -141,7 +141,7 @@ def test_the_test_button_shows_the_true_answer(told: Flask, hook: Receiver) -> N
 
 def test_the_test_button_works_while_the_network_is_away(told: Flask) -> None:
     with told.app_context():
-        channels.save({"target": "json://127.0.0.1:1/hook"}, "admin", datetime.now(UTC), 1)
+        channels.save({"target": "json://127.0.0.1:1/hook"}, "admin", clock.now(), 1)
     person = english(told, "admin")
     person.get("/alerts/")
     assert person.post("/alerts/channels/1/test").status_code == 303
@@ -155,7 +155,7 @@ def test_an_alert_that_was_given_up_is_sent_again_by_its_button(told: Flask, hoo
     person.post("/alerts/2/resend")
     assert "The alert is sent again." in text_of(person.get("/alerts/"))
     with told.app_context():
-        delivery.deliver(datetime.now(UTC), notify.send)
+        delivery.deliver(clock.now(), notify.send)
     assert stored(told)[1][1] is NotificationStatus.SENT
     person.post("/alerts/2/resend")
     assert "Only an alert that was given up can be sent again" in text_of(person.get("/alerts/"))
@@ -221,7 +221,7 @@ def test_both_parts_of_the_page_are_live_and_silent_while_nothing_changes(told: 
 def test_the_page_costs_as_many_statements_with_many_alerts_as_with_few(told: Flask, hook: Receiver) -> None:
     person = english(told, "viewer")
     few = statements(told, person, "/alerts/")
-    moment = datetime.now(UTC)
+    moment = clock.now()
     with told.app_context():
         for number in range(8):
             channels.save({"name": f"channel {number}", "target": hook.url}, "admin", moment)

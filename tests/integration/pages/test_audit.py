@@ -2,13 +2,14 @@
 
 import csv
 import io
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from typing import Any
 
 import pytest
 from flask import Flask
 from sqlalchemy import delete
 
+from portal import clock
 from portal.services import audit
 from portal.tables import AuditLog, Credential, Olt, WorkflowNode
 from tests.support.pages import Visitor, soup, text_of
@@ -28,7 +29,7 @@ def admin(built: Flask) -> Visitor:
 def note(app: Flask, action: str = "olt.update", table: type = Olt, actor: str = "operator", **given: Any) -> None:
     with written(app) as session:
         subject = given.get("subject") or session.query(table).first()
-        moment = datetime.now(UTC) - given.get("ago", timedelta())
+        moment = clock.now() - given.get("ago", timedelta())
         audit.record(session, actor=actor, action=action, subject=subject, changes=given.get("changes"), now=moment)
 
 
@@ -84,7 +85,7 @@ def test_a_subject_that_has_a_page_leads_there_and_a_deleted_one_does_not(built:
     assert links == ["/credentials/1", "/olts/1/workflow", "/olts/1"]
     assert all(admin.get(link).status_code == 200 for link in links)
     with written(built) as session:
-        session.query(Olt).update({"deleted_at": datetime.now(UTC)})
+        session.query(Olt).update({"deleted_at": clock.now()})
     assert len(soup(admin.get(PAGE)).select(".pe-subject a:not(.pe-only)")) == 1
 
 
@@ -95,7 +96,7 @@ def test_an_action_of_another_version_is_shown_as_it_is_called(built: Flask, adm
 
 
 def test_a_page_follows_a_page_without_a_gap_also_at_one_moment(built: Flask, admin: Visitor) -> None:
-    moment = datetime.now(UTC)
+    moment = clock.now()
     with written(built) as session:
         olt = session.query(Olt).first()
         for n in range(70):

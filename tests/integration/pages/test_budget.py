@@ -1,12 +1,12 @@
 """Every page of the URL map costs at most twelve SQL statements, and no more with many rows than with few."""
 
-from datetime import UTC, datetime
 from typing import Any
 
 import pytest
 from flask import Flask
 from sqlalchemy import event
 
+from portal import clock
 from portal.extensions import db
 from tests.support import routes, seed
 from tests.support.web import english, written
@@ -20,7 +20,7 @@ MANY = seed.Size(olts=14, executions=240, onus=40, pollers=8, busy=5, pending=12
 def seeded(app: Flask, size: str) -> Flask:
     seed.seed(app, size)
     with written(app) as session:
-        routes.furnish(session, datetime.now(UTC))
+        routes.furnish(session, clock.now())
     return app
 
 

@@ -2,7 +2,6 @@
 
 import re
 from collections.abc import Iterator
-from datetime import UTC, datetime
 from typing import Any
 
 import pytest
@@ -10,6 +9,7 @@ from flask import Flask
 from sqlalchemy import select
 from werkzeug.test import TestResponse
 
+from portal import clock
 from portal.domain.catalogue_data import BrandData, Shape
 from portal.domain.readings import ValueType
 from portal.extensions import db
@@ -34,13 +34,13 @@ def shipped() -> list[BrandData]:
 def built(app: Flask) -> Iterator[Flask]:
     """The shipped catalogue; OLT-LIMA, a Huawei whose interface table is stored: one name of three contradicts."""
     with app.app_context():
-        seed.add_users(datetime.now(UTC))
-        catalogue.sync(shipped(), datetime.now(UTC))
+        seed.add_users(clock.now())
+        catalogue.sync(shipped(), clock.now())
         olt = builders.make_olt(model="MA5800")
         for index, name in ((PORT, "GPON 0/1/1"), (PORT + 256, "GPON 0/1/2"), (PORT + 512, "GPON 0/1/9")):
             place = int(name.rpartition("/")[2])
             db.session.add(PonPort(olt_id=olt.id, index_key=str(index), name=name, frame=0, slot=1, port=place,
-                                   last_seen=datetime.now(UTC)))  # fmt: skip
+                                   last_seen=clock.now()))  # fmt: skip
         db.session.commit()
     yield app
 
@@ -175,7 +175,7 @@ def test_an_administrator_edits_a_row_and_it_stays_through_a_sync(built: Flask) 
     answer = person.post(f"{path}/edit", **form | {"scale": "0.1", "dead_band": "0,5"})
     assert path_of(answer.location) == path
     with built.app_context():
-        catalogue.sync(shipped(), datetime.now(UTC))
+        catalogue.sync(shipped(), clock.now())
     assert (row(built).scale, row(built).dead_band, row(built).edited) == (0.1, 0.5, True)
     page = person.get(path)
     assert "Changed here" in text_of(page)
@@ -303,7 +303,7 @@ def test_a_page_costs_few_statements(built: Flask, path: str, budget: int) -> No
 
 def test_the_empty_catalogue_says_how_it_is_filled(app: Flask) -> None:
     with app.app_context():
-        seed.add_users(datetime.now(UTC))
+        seed.add_users(clock.now())
     assert "flask catalog sync" in text_of(english(app, "viewer").get("/catalogue/"))
 
 

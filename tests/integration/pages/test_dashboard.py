@@ -1,12 +1,13 @@
 """The start page: what is wrong now and where it leads, charts, first steps, and what it costs."""
 
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 
 import pytest
 from bs4 import Tag
 from flask import Flask
 from sqlalchemy import delete, func, select, update
 
+from portal import clock
 from portal.domain.statuses import OltState
 from portal.extensions import db
 from portal.tables import (
@@ -49,7 +50,7 @@ def test_a_calm_system_says_so(seeded: Flask) -> None:
 def test_olts_that_do_not_answer_come_with_since_and_why_and_lead_to_their_page(seeded: Flask) -> None:
     calm(seeded)
     with written(seeded) as session:
-        ago = datetime.now(UTC) - timedelta(minutes=12)
+        ago = clock.now() - timedelta(minutes=12)
         lost = {"state": OltState.UNREACHABLE, "state_since": ago, "consecutive_failures": 5}
         session.execute(update(Olt).where(Olt.id == 1).values(**lost))
         paused = {"state": OltState.PAUSED, "state_since": ago, "paused_reason": "power works"}
@@ -71,7 +72,7 @@ def test_more_olts_than_can_be_named_lead_to_the_list(seeded: Flask) -> None:
 
 def test_a_silent_scheduler_is_the_first_line(seeded: Flask) -> None:
     with written(seeded) as session:
-        session.execute(update(SchedulerState).values(last_tick_at=datetime.now(UTC) - timedelta(seconds=6)))
+        session.execute(update(SchedulerState).values(last_tick_at=clock.now() - timedelta(seconds=6)))
     assert next(iter(wrong(english(seeded)))).startswith("The scheduler is silent")
     seed.keep_alive(seeded)
     assert not any("silent" in line for line in wrong(english(seeded)))
@@ -79,10 +80,10 @@ def test_a_silent_scheduler_is_the_first_line(seeded: Flask) -> None:
 
 def test_no_poller_and_a_saturated_pool_are_told(seeded: Flask) -> None:
     with written(seeded) as session:
-        session.execute(update(Poller).values(busy_last_minute=58, seen_at=datetime.now(UTC)))
+        session.execute(update(Poller).values(busy_last_minute=58, seen_at=clock.now()))
     assert any("The pool is saturated: 97 % busy" in line for line in wrong(english(seeded)))
     with written(seeded) as session:
-        session.execute(update(Poller).values(seen_at=datetime.now(UTC) - timedelta(minutes=5)))
+        session.execute(update(Poller).values(seen_at=clock.now() - timedelta(minutes=5)))
     assert any(line.startswith("No poller runs") for line in wrong(english(seeded)))
 
 
@@ -92,7 +93,7 @@ def test_violations_count_until_somebody_acknowledges_them(seeded: Flask) -> Non
     assert "Critical" in line
     assert wrong(person)[line] == "/violations/?seen=no&window=24h"
     with written(seeded) as session:
-        session.execute(update(QuotaViolation).values(acknowledged_at=datetime.now(UTC), acknowledged_by="rosa"))
+        session.execute(update(QuotaViolation).values(acknowledged_at=clock.now(), acknowledged_by="rosa"))
     assert not any("violations are open" in text for text in wrong(person))
 
 
@@ -101,7 +102,7 @@ def test_the_runs_of_a_day_are_drawn_from_the_promises(seeded: Flask) -> None:
     bars = page.select(".ds-runs g")
     assert len(bars) == 25
     with seeded.app_context():
-        since = datetime.now(UTC).replace(minute=0, second=0, microsecond=0) - timedelta(days=1)
+        since = clock.now().replace(minute=0, second=0, microsecond=0) - timedelta(days=1)
         done = db.session.scalar(
             select(func.sum(QuotaTracker.quota_completed)).where(QuotaTracker.period_start >= since)
         )
@@ -147,10 +148,10 @@ def test_the_first_steps_lead_from_a_credential_to_a_live_onu(people: Flask) -> 
     with people.app_context():
         builders.make_node(db.session.get_one(Olt, olt_id))
     with written(people) as session:
-        session.execute(update(WorkflowNode).values(last_success_at=datetime.now(UTC)))
+        session.execute(update(WorkflowNode).values(last_success_at=clock.now()))
     assert steps(person)[-2:] == ["→ See the first ONU live", "/onus/"]
     with written(people) as session:
-        now = datetime.now(UTC)
+        now = clock.now()
         session.add(Onu(olt_id=olt_id, index_key="1", online=True, first_seen=now, last_seen=now))
     assert steps(person) == []
 

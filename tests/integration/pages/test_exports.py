@@ -3,13 +3,14 @@
 import csv
 import io
 from collections.abc import Iterator
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from types import ModuleType
 
 import pytest
 from flask import Flask
 from sqlalchemy import select, update
 
+from portal import clock
 from portal.domain import quota
 from portal.domain.statuses import EventType, ExecutionStatus
 from portal.extensions import db
@@ -19,7 +20,7 @@ from portal.web import executions, export, log, violations
 from tests.support.pages import Visitor, soup
 from tests.support.web import english, statements, written
 
-HOUR = f"hour={quota.hour_at(datetime.now(UTC)) - timedelta(hours=1):%Y-%m-%dT%H:%MZ}"
+HOUR = f"hour={quota.hour_at(clock.now()) - timedelta(hours=1):%Y-%m-%dT%H:%MZ}"
 LISTS = {
     "/executions/": "", "/queue/": "", "/quotas/": HOUR, "/violations/": "", "/log/": "", "/ledger/": "",
 }  # fmt: skip
@@ -31,8 +32,8 @@ def kept(seeded: Flask) -> Iterator[Flask]:
     with written(seeded) as session:
         for olt_id in (1, 2):
             session.execute(update(Olt).where(Olt.id == olt_id).values(name=f"=1+{olt_id}"))
-        decisions.record(session, EventType.SYSTEM, "started", datetime.now(UTC))
-        decisions.record(session, EventType.WORKER_LOST, "=2+2", datetime.now(UTC), olt_id=1, level="ERROR")
+        decisions.record(session, EventType.SYSTEM, "started", clock.now())
+        decisions.record(session, EventType.WORKER_LOST, "=2+2", clock.now(), olt_id=1, level="ERROR")
     yield seeded
 
 

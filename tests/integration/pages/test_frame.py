@@ -16,16 +16,16 @@ from sqlalchemy.orm import Session
 from werkzeug.routing import Rule
 from werkzeug.test import TestResponse
 
-from app import create_app
 from config import Settings
+from portal import clock
 from portal.domain.statuses import ExecutionStatus, OltState, Role, Trigger
 from portal.extensions import db, limiter
 from portal.tables import AuditLog, Execution, Olt, Poller, SchedulerState, User, WorkflowNode
 from portal.web import access
-from tests.conftest import Databases, settings_for
 from tests.support import routes, seed
+from tests.support.databases import Databases, settings_for
 from tests.support.pages import Visitor, path_of, soup, text_of, title_of
-from tests.support.web import quick, written
+from tests.support.web import written
 
 UNSAFE = {"POST", "PUT", "PATCH", "DELETE"}
 SAMPLES: dict[str, object] = {
@@ -102,7 +102,7 @@ def fresh_limits(app: Flask) -> Iterator[None]:
 def filled(databases: Databases, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A database file with two OLTs and a day of executions; tests get copies."""
     folder = tmp_path_factory.mktemp("filled")
-    app = create_app(settings_for(databases.sqlite(folder), folder))
+    app = databases.app(settings_for(databases.own("sqlite", folder), folder))
     seed.seed(app, "few")
     with app.app_context():
         db.session.remove()
@@ -128,7 +128,7 @@ def seeded(app: Flask, filled: Path, tmp_path: Path) -> Flask:
 def people(app: Flask) -> Flask:
     """Users only."""
     with app.app_context():
-        seed.add_users(datetime.now(UTC))
+        seed.add_users(clock.now())
     return app
 
 
@@ -347,7 +347,7 @@ def pages(app: Flask) -> list[str]:
 def tour(databases: Databases, tmp_path_factory: pytest.TempPathFactory) -> dict[str, TestResponse]:
     """Every page once, as the administrator sees it."""
     folder = tmp_path_factory.mktemp("tour")
-    app = quick(create_app(settings_for(databases.sqlite(folder), folder)))
+    app = databases.app(settings_for(databases.own("sqlite", folder), folder))
     seed.seed(app, "few")
     person = visitor(app, "admin")
     return {path: person.get(path) for path in [*pages(app), "/nowhere", "/logout"]}
@@ -519,7 +519,7 @@ def test_the_strip_is_calm_while_the_scheduler_ticks(seeded: Flask) -> None:
 
 def test_the_strip_turns_red_when_the_scheduler_is_silent_for_five_seconds(seeded: Flask) -> None:
     with written(seeded) as session:
-        session.execute(update(SchedulerState).values(last_tick_at=datetime.now(UTC) - timedelta(seconds=6)))
+        session.execute(update(SchedulerState).values(last_tick_at=clock.now() - timedelta(seconds=6)))
     strip = soup(english(seeded).get("/pulse"))
     assert "Scheduler silent since" in " ".join(strip.select_one("a.fx-red").get_text(" ").split())  # type: ignore[union-attr]
 
@@ -527,9 +527,7 @@ def test_the_strip_turns_red_when_the_scheduler_is_silent_for_five_seconds(seede
 def test_a_poller_unseen_for_half_a_minute_has_no_sign_and_does_not_count(seeded: Flask) -> None:
     seed.keep_alive(seeded)
     with written(seeded) as session:
-        session.execute(
-            update(Poller).where(Poller.poller_id == 3).values(seen_at=datetime.now(UTC) - timedelta(seconds=31))
-        )
+        session.execute(update(Poller).where(Poller.poller_id == 3).values(seen_at=clock.now() - timedelta(seconds=31)))
     answer = english(seeded).get("/pollers/")
     assert title_of(answer) == "1 of 2 pollers busy"
     assert "No sign" in text_of(answer)
@@ -621,7 +619,7 @@ def one_waiting(seeded: Flask) -> Flask:
 def queue_on_olt_2(session: Session, key: str, name: str, priority: int, seconds_ago: int) -> None:
     """One composite of that node waits since then."""
     of_key = select(WorkflowNode.id).where(WorkflowNode.key == key, WorkflowNode.workflow_id == 2)
-    due = datetime.now(UTC) - timedelta(seconds=seconds_ago)
+    due = clock.now() - timedelta(seconds=seconds_ago)
     session.add(Execution(node_id=session.scalars(of_key).one(), node_name=name, olt_id=2, device_key="b",
                           priority=priority, scheduled_for=due, queued_at=due))  # fmt: skip
 
@@ -642,7 +640,7 @@ def test_a_composite_waits_for_the_one_that_has_its_olt(one_waiting: Flask) -> N
 
 
 def test_a_composite_waits_for_its_next_try(one_waiting: Flask) -> None:
-    change(one_waiting, attempt=1, not_before=datetime.now(UTC) + timedelta(seconds=90))
+    change(one_waiting, attempt=1, not_before=clock.now() + timedelta(seconds=90))
     assert "Try 1 failed; tried again in 1 min" in queue_text(one_waiting)
 
 
@@ -654,7 +652,7 @@ def test_a_composite_waits_for_a_free_poller(one_waiting: Flask) -> None:
 
 def test_a_composite_waits_because_no_poller_runs(one_waiting: Flask) -> None:
     with written(one_waiting) as session:
-        session.execute(update(Poller).values(seen_at=datetime.now(UTC) - timedelta(minutes=2)))
+        session.execute(update(Poller).values(seen_at=clock.now() - timedelta(minutes=2)))
     assert "What waits here will not start until the pollers are started." in queue_text(one_waiting)
 
 
@@ -712,10 +710,10 @@ def test_an_expired_form_says_that_nothing_was_saved(people: Flask) -> None:
 
 
 def test_every_page_and_fragment_works_on_postgresql(settings: Settings, databases: Databases) -> None:
-    app = create_app(replace(settings, database_url=databases.postgresql()))
+    app = databases.app(replace(settings, database_url=databases.url("postgresql")))
     seed.seed(app, "few")
     with written(app) as session:
-        routes.furnish(session, datetime.now(UTC))
+        routes.furnish(session, clock.now())
     with app.app_context():
         found = [one.path for one in routes.addresses(app, db.session())]
     person = visitor(app, "admin")

@@ -1,17 +1,15 @@
 """The page of the installation: settings in force, their defaults, versions; never a secret."""
 
 from dataclasses import fields, replace
-from pathlib import Path
 
 import pytest
 from flask import Flask
 
-from app import create_app
 from config import Settings, described
 from portal.web.installation import GROUPS
-from tests.conftest import FERNET_KEY
+from tests.support.databases import FERNET_KEY, Databases
 from tests.support.pages import Visitor, soup, text_of
-from tests.support.web import english, quick
+from tests.support.web import english
 
 PAGE = "/settings/installation/"
 PLANTED = "pl@nted/p:ss"
@@ -90,8 +88,8 @@ def test_versions_and_zone_are_named(admin: Visitor, settings: Settings) -> None
         assert part in text
 
 
-def test_on_postgresql_its_server_is_named(databases: object, tmp_path: Path, settings: Settings) -> None:
-    app = quick(create_app(replace(settings, database_url=databases.postgresql())))  # type: ignore[attr-defined]
+def test_on_postgresql_its_server_is_named(databases: Databases, settings: Settings) -> None:
+    app = databases.app(replace(settings, database_url=databases.url("postgresql")))
     from portal.queries import installation  # noqa: PLC0415
 
     with app.app_context():

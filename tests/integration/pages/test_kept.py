@@ -1,7 +1,6 @@
 """Parts of live lists that are made once: the same words as made anew, for the same rights, language and content."""
 
 from collections.abc import Iterator
-from datetime import UTC, datetime
 from typing import Any
 
 import pytest
@@ -88,7 +87,7 @@ def test_the_menus_of_olts_are_those_of_a_page_made_anew_for_each_role_and_follo
     seen = compared()
     assert seen[0] != seen[1]
     with shared.app_context():
-        olts.set_enabled(1, False, "rosa", datetime.now(UTC))
+        olts.set_enabled(1, False, "rosa", clock.now())
     disabled = compared()
     assert disabled != seen
     with written(shared) as session:

@@ -9,6 +9,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from flask import Flask
 
+from portal import clock
 from portal.domain.ledger import Sums, Verdict
 from portal.extensions import db
 from portal.queries import ledger as query
@@ -30,7 +31,7 @@ MINUTE = 60_000
 def kept(app: Flask) -> Iterator[Flask]:
     """OLT-LIMA: discovery and descriptions, which cost 38 % and change 0.1 %. OLT-CUSCO: a discovery that fails."""
     with app.app_context():
-        seed.add_users(datetime.now(UTC))
+        seed.add_users(clock.now())
         lima = make_node(make_olt("OLT-LIMA"))
         texts = make_chained(lima, name="Descriptions")
         cusco = make_node(make_olt("OLT-CUSCO"))

@@ -4,7 +4,6 @@ import gzip
 import re
 import threading
 from collections.abc import Iterator
-from datetime import UTC, datetime
 from typing import Any
 
 import brotli
@@ -12,6 +11,7 @@ import pytest
 from flask import Flask
 from sqlalchemy import event, update
 
+from portal import clock
 from portal.domain.statuses import ExecutionStatus, Role
 from portal.extensions import db
 from portal.services.people import users
@@ -91,14 +91,14 @@ def test_fifty_who_look_at_once_cause_one_rendering(
 
 
 def test_two_people_of_one_role_share_and_a_viewer_gets_no_operators_buttons(
-    shared: Flask, clock: Clock, made: list[str]
+    shared: Flask, shelf_clock: Clock, made: list[str]
 ) -> None:
     with shared.app_context():
-        users.create("luz", "a password of luz", "operator", "test", datetime.now(UTC))
+        users.create("luz", "a password of luz", "operator", "test", clock.now())
     people = [english(shared, "operator"), Visitor(shared), english(shared, "viewer")]
     assert people[1].login("luz", "a password of luz").status_code == 303
     people[1].post("/language", language="en")
-    clock.now += 10  # their logging in is long ago
+    shelf_clock.now += 10  # their logging in is long ago
     made.clear()
     operator, luz, viewer = (person.fragment("/olts/1", "olt_live") for person in people)
     assert made == ["olt_live", "olt_live"]
@@ -117,44 +117,48 @@ def test_languages_and_arguments_do_not_share(shared: Flask, made: list[str]) ->
 
 
 def test_an_unchanged_fragment_that_is_there_costs_no_statement_at_all(
-    shared: Flask, clock: Clock, asked: list[str]
+    shared: Flask, shelf_clock: Clock, asked: list[str]
 ) -> None:
-    person = reader(shared, clock)
+    person = reader(shared, shelf_clock)
     mark = person.fragment(*QUEUE).headers["X-Digest"]
     asked.clear()
     again = person.fragment(*QUEUE, digest=mark)
     assert (again.status_code, again.data, asked) == (204, b"", [])
 
 
-def test_what_others_did_is_seen_after_the_second(shared: Flask, clock: Clock) -> None:
-    person = reader(shared, clock)
+def test_what_others_did_is_seen_after_the_second(shared: Flask, shelf_clock: Clock) -> None:
+    person = reader(shared, shelf_clock)
     mark = person.fragment(*QUEUE).headers["X-Digest"]
     nothing_waits(shared)
     assert person.fragment(*QUEUE, digest=mark).status_code == 204
-    clock.now += 1.01
+    shelf_clock.now += 1.01
     assert person.fragment(*QUEUE, digest=mark).status_code == 200
 
 
-def test_a_person_sees_their_own_click_at_once_and_so_do_all_who_share_with_them(shared: Flask, clock: Clock) -> None:
-    tabs = copies(reader(shared, clock, "operator"), shared, 2)
+def test_a_person_sees_their_own_click_at_once_and_so_do_all_who_share_with_them(
+    shared: Flask, shelf_clock: Clock
+) -> None:
+    tabs = copies(reader(shared, shelf_clock, "operator"), shared, 2)
     mark = tabs[0].fragment("/olts/1", "olt_live").headers["X-Digest"]
     assert tabs[1].fragment("/olts/1", "olt_live", digest=mark).status_code == 204
     tabs[0].get("/olts/1")
-    clock.now += 0.1
+    shelf_clock.now += 0.1
     assert tabs[0].post("/olts/1/enabled", enabled="0").status_code == 303
-    clock.now += 0.1
+    shelf_clock.now += 0.1
     seen = [tab.fragment("/olts/1", "olt_live", digest=mark) for tab in tabs]
     assert [one.status_code for one in seen] == [200, 200]
     assert "Disabled" in soup(seen[0]).get_text()
 
 
-def test_a_click_that_another_process_served_counts_in_the_browser_that_clicked(shared: Flask, clock: Clock) -> None:
-    person, other = reader(shared, clock), reader(shared, clock)
+def test_a_click_that_another_process_served_counts_in_the_browser_that_clicked(
+    shared: Flask, shelf_clock: Clock
+) -> None:
+    person, other = reader(shared, shelf_clock), reader(shared, shelf_clock)
     marks = [one.fragment(*QUEUE).headers["X-Digest"] for one in (person, other)]
-    clock.now += 0.1
+    shelf_clock.now += 0.1
     nothing_waits(shared)
     person.client.set_cookie("wrote", str(audience.wall_clock()))
-    clock.now += 0.1
+    shelf_clock.now += 0.1
     assert other.fragment(*QUEUE, digest=marks[1]).status_code == 204
     mark = marks[0]
     assert person.fragment(*QUEUE, digest=mark).status_code == 200
@@ -199,12 +203,12 @@ def test_messages_wait_for_a_whole_page(shared: Flask) -> None:
     assert "is disabled" in soup(person.get("/olts/1")).select("[data-flash]")[0].get_text()
 
 
-def test_whoever_was_switched_off_is_out_after_a_second(shared: Flask, clock: Clock) -> None:
-    person = reader(shared, clock)
+def test_whoever_was_switched_off_is_out_after_a_second(shared: Flask, shelf_clock: Clock) -> None:
+    person = reader(shared, shelf_clock)
     assert person.fragment(*QUEUE).status_code == 200
     with written(shared) as session:
         session.execute(update(User).where(User.username == "viewer").values(active=False))
-    clock.now += 1.01
+    shelf_clock.now += 1.01
     assert person.fragment(*QUEUE).status_code == 401
 
 
@@ -230,7 +234,7 @@ def test_no_live_fragment_says_who_reads_it(seeded: Flask) -> None:
     """All parts of all pages that refresh themselves; the audit log tells everybody of what she did herself."""
     seed.keep_alive(seeded)
     with seeded.app_context():
-        users.create("luz-de-luna", "a password of luz", "admin", "test", datetime.now(UTC))
+        users.create("luz-de-luna", "a password of luz", "admin", "test", clock.now())
         found = [one for one in routes.addresses(seeded, db.session()) if one.path]
     person, looked = Visitor(seeded), 0
     assert person.login("luz-de-luna", "a password of luz").status_code == 303
@@ -288,12 +292,14 @@ def test_a_file_with_its_version_is_kept_for_good_and_one_without_is_asked_for_a
     assert (font.headers["Cache-Control"], "Content-Encoding" in font.headers) == ("public, max-age=2592000", False)
 
 
-def test_people_of_two_roles_share_what_looks_the_same_for_both(shared: Flask, clock: Clock, made: list[str]) -> None:
-    people = [reader(shared, clock, name) for name in ("viewer", "operator", "admin")]
+def test_people_of_two_roles_share_what_looks_the_same_for_both(
+    shared: Flask, shelf_clock: Clock, made: list[str]
+) -> None:
+    people = [reader(shared, shelf_clock, name) for name in ("viewer", "operator", "admin")]
     for one in people:  # now it is known what these fragments ask of their readers
         one.fragment("/pulse", "pulse")
         one.fragment("/olts/1", "olt_live")
-    clock.now += 10
+    shelf_clock.now += 10
     made.clear()
     strips = {one.fragment("/pulse", "pulse").data for one in people}
     olts = [one.fragment("/olts/1", "olt_live") for one in people]
@@ -302,9 +308,9 @@ def test_people_of_two_roles_share_what_looks_the_same_for_both(shared: Flask, c
     assert [soup(one).select("form") != [] for one in olts] == [False, True, True]
 
 
-def test_a_fragment_that_asks_for_more_than_before_is_shown_to_nobody_else(shared: Flask, clock: Clock) -> None:
+def test_a_fragment_that_asks_for_more_than_before_is_shown_to_nobody_else(shared: Flask, shelf_clock: Clock) -> None:
     """As when what it shows for the first time has a button for some."""
-    operator, viewer = (reader(shared, clock, name) for name in ("operator", "viewer"))
+    operator, viewer = (reader(shared, shelf_clock, name) for name in ("operator", "viewer"))
     shared.extensions["live"].asked[("olts.detail", "olt_live")] = frozenset()
     forms = [soup(one.fragment("/olts/1", "olt_live")).select("form") != [] for one in (operator, viewer)]
     assert forms == [True, False]

@@ -2,13 +2,14 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from typing import Any
 
 import pytest
 from flask import Flask
 from sqlalchemy import event
 
+from portal import clock
 from portal.domain.messages import N_
 from portal.domain.statuses import EventType, SkipReason
 from portal.extensions import db
@@ -24,7 +25,7 @@ from tests.support.web import english, statements, written
 def built(app: Flask) -> Iterator[Flask]:
     """OLT-A and OLT-B; 60 skips of the first each minute, then one error of the second."""
     with app.app_context():
-        seed.add_users(datetime.now(UTC))
+        seed.add_users(clock.now())
         builders.make_node(builders.make_olt("OLT-A"), name="ONUs")
         builders.make_olt("OLT-B")
     for number in range(60, 0, -1):
@@ -35,7 +36,7 @@ def built(app: Flask) -> Iterator[Flask]:
 
 
 def decide(app: Flask, minutes: float, message: str, event: EventType = EventType.SLOT_SKIPPED, **fields: Any) -> None:
-    moment = datetime.now(UTC) - timedelta(minutes=minutes)
+    moment = clock.now() - timedelta(minutes=minutes)
     if event is EventType.SLOT_SKIPPED:
         details = {"slots": 1, "first": moment.isoformat(), "last": moment.isoformat()}
         fields = {"scheduled_for": moment, "details": details} | fields
@@ -122,7 +123,7 @@ def test_filters_leave_what_they_name(built: Flask, query: str, count: int) -> N
 
 
 def test_a_window_of_time_holds_what_happened_in_it(built: Flask) -> None:
-    now = datetime.now(UTC)
+    now = clock.now()
     since, until = (f"{now - timedelta(minutes=m):%Y-%m-%dT%H:%M:%SZ}" for m in (20.5, 10.5))
     person = english(built)
     assert len(rows(person, f"?since={since}&until={until}")) == 10
@@ -133,7 +134,7 @@ def test_a_window_of_time_holds_what_happened_in_it(built: Flask) -> None:
 
 def test_a_row_that_was_committed_late_is_in_its_window_though_its_id_is_not(built: Flask) -> None:
     decide(built, 15, "late")
-    now = datetime.now(UTC)
+    now = clock.now()
     since, until = (f"{now - timedelta(minutes=m):%Y-%m-%dT%H:%M:%SZ}" for m in (20.5, 10.5))
     assert len(rows(english(built), f"?since={since}&until={until}")) == 11
 
@@ -200,7 +201,7 @@ def test_whoever_knows_the_newest_decision_costs_no_look_at_the_rows(built: Flas
 
 def test_a_search_over_all_olts_says_how_far_back_it_went(built: Flask) -> None:
     decide(built, 60 * 30, "ONUs: long ago", olt_id=1)
-    until = f"{datetime.now(UTC) - timedelta(hours=29):%Y-%m-%dT%H:%M:%SZ}"
+    until = f"{clock.now() - timedelta(hours=29):%Y-%m-%dT%H:%M:%SZ}"
     person = english(built)
     assert "Searched back to" in text_of(person.get("/log/?q=ago"))
     assert len(rows(person, "?q=ago")) == 0
@@ -221,7 +222,7 @@ def test_every_event_has_its_face(event: EventType) -> None:
 
 def test_an_empty_log_says_what_will_be_here(app: Flask) -> None:
     with app.app_context():
-        seed.add_users(datetime.now(UTC))
+        seed.add_users(clock.now())
     assert "Nothing had to be decided yet" in text_of(english(app).get("/log/"))
 
 
@@ -230,7 +231,7 @@ def test_an_empty_log_says_what_will_be_here(app: Flask) -> None:
 
 def test_an_explanation_is_a_page_and_the_body_of_a_dialog(built: Flask) -> None:
     person = english(built, "viewer")
-    moment = f"{datetime.now(UTC) - timedelta(minutes=30):%Y-%m-%dT%H:%M:%SZ}"
+    moment = f"{clock.now() - timedelta(minutes=30):%Y-%m-%dT%H:%M:%SZ}"
     page = person.get(f"/explain/?node=1&at={moment}")
     assert title_of(page) == "ONUs on OLT-A"
     assert "did not run at" in text_of(page)
@@ -241,7 +242,7 @@ def test_an_explanation_is_a_page_and_the_body_of_a_dialog(built: Flask) -> None
 
 def test_the_link_to_the_log_of_that_time_leads_to_its_decisions(built: Flask) -> None:
     person = english(built)
-    moment = f"{datetime.now(UTC) - timedelta(minutes=30):%Y-%m-%dT%H:%M:%SZ}"
+    moment = f"{clock.now() - timedelta(minutes=30):%Y-%m-%dT%H:%M:%SZ}"
     link = soup(person.get(f"/explain/?node=1&at={moment}")).select_one('#explain_body a[href^="/log/"]')
     assert link is not None
     found = soup(person.get(str(link["href"]))).select("tbody tr")

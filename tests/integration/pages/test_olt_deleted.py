@@ -1,10 +1,9 @@
 """Pages of deleted OLTs: list, search, and the form that brings one back."""
 
-from datetime import UTC, datetime
-
 from flask import Flask
 from sqlalchemy import update
 
+from portal import clock
 from portal.extensions import db
 from portal.services.network import olts
 from portal.tables import Olt
@@ -15,7 +14,7 @@ from tests.support.web import complaints, english, form_values, statements, writ
 
 def delete(app: Flask, number: int = 1) -> None:
     with app.app_context():
-        olts.delete(number, "struck by lightning", "rosa", datetime.now(UTC))
+        olts.delete(number, "struck by lightning", "rosa", clock.now())
 
 
 def test_a_deleted_olt_is_listed_with_its_reason_and_who_did_it(built: Flask) -> None:

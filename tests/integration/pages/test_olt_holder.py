@@ -1,6 +1,6 @@
 """Who holds an OLT, asking it to stop, and what happened to the OLT: on its page, with a real Redis."""
 
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 
 import pytest
 from flask import Flask
@@ -8,6 +8,7 @@ from redis import Redis
 from sqlalchemy import select
 
 from jobs import claim as claims
+from portal import clock
 from portal.domain.statuses import OltState
 from portal.extensions import db
 from portal.services.dispatch import reachability
@@ -27,7 +28,7 @@ def holder(person: Visitor) -> str:
 
 def trial(app: Flask) -> int:
     with written(app) as session:
-        now = datetime.now(UTC)
+        now = clock.now()
         row = Trial(olt_id=1, oid="huawei.onu_state", mode=TrialMode.WALK, requested_by="rosa", created_at=now,
                     started_at=now)  # fmt: skip
         session.add(row)
@@ -50,7 +51,7 @@ def test_a_trial_is_named_with_what_it_reads_and_who_asked(built: Flask, redis: 
 def test_a_connection_test_a_command_and_a_poller_are_told_apart(built: Flask, redis: Redis) -> None:
     with written(built) as session:
         session.add(Probe(olt_id=1, address="10.0.0.1", port=161, credential_id=1, requested_by="luis",
-                          created_at=datetime.now(UTC)))  # fmt: skip
+                          created_at=clock.now()))  # fmt: skip
     person = english(built)
     owners = {"probe-1": "A connection test holds it", "cli-77-1": "A command at a terminal holds it",
               "vm1.1": "A poller holds it", "trial-x": "A poller holds it"}  # fmt: skip
@@ -111,7 +112,7 @@ def events(person: Visitor) -> list[str]:
 
 
 def test_states_pauses_and_changes_by_people_are_listed_newest_first(built: Flask) -> None:
-    now = datetime.now(UTC)
+    now = clock.now()
     with built.app_context():
         olts.pause([1], "power works", None, "rosa", now - timedelta(hours=3))
         olts.resume([1], "luis", now - timedelta(hours=2))

@@ -3,24 +3,24 @@
 import csv
 import io
 from dataclasses import replace
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from typing import Any
 
 import pytest
 from flask import Flask
 from sqlalchemy import select, update
 
-from app import create_app
 from config import Settings
+from portal import clock
 from portal.domain.statuses import ErrorKind, OltState
 from portal.extensions import db
 from portal.queries import olts
 from portal.services.cataloguing import catalogue
 from portal.tables import AuditLog, Credential, Olt, Probe, ProbeStatus, WorkflowNode
-from tests.conftest import Databases
 from tests.support import builders, seed
+from tests.support.databases import Databases
 from tests.support.pages import Visitor, path_of, soup, text_of, title_of
-from tests.support.web import complaints, english, form_values, quick, statements, written
+from tests.support.web import complaints, english, form_values, statements, written
 
 NEW = {
     "name": "OLT-PIURA", "device": "huawei/MA5800", "site": "Piura", "enabled": "1", "address": "10.9.8.7",
@@ -216,7 +216,7 @@ def test_a_refresh_of_the_olt_leaves_its_other_parts_as_they_are(seeded: Flask) 
 
 def test_the_catalogues_oids_are_fetched_when_the_field_is_entered(seeded: Flask) -> None:
     with seeded.app_context():
-        catalogue.sync(catalogue.load_shipped(), datetime.now(UTC))
+        catalogue.sync(catalogue.load_shipped(), clock.now())
     person = english(seeded)
     field = soup(person.get("/olts/1")).select_one("#f-oid")
     assert field is not None
@@ -271,7 +271,7 @@ def test_the_list_and_the_page_never_decrypt_a_secret(built: Flask, monkeypatch:
 
 def test_a_late_next_run_says_so(built: Flask) -> None:
     with written(built) as session:
-        session.execute(update(WorkflowNode).values(next_run_at=datetime.now(UTC) - timedelta(minutes=3)))
+        session.execute(update(WorkflowNode).values(next_run_at=clock.now() - timedelta(minutes=3)))
         session.execute(update(Olt).values(state=OltState.UP))
     person = english(built)
     for path in ("/olts/", "/olts/1", "/olts/1/workflow"):
@@ -426,13 +426,13 @@ def test_the_connection_of_an_unsaved_olt_can_be_tested(built: Flask) -> None:
 def asked(built: Flask) -> Flask:
     """A test that nobody has answered yet."""
     with written(built) as session:
-        session.add(Probe(address="10.9.8.7", port=161, credential_id=1, created_at=datetime.now(UTC)))
+        session.add(Probe(address="10.9.8.7", port=161, credential_id=1, created_at=clock.now()))
     return built
 
 
 def answered(app: Flask, **values: Any) -> None:
     with written(app) as session:
-        session.execute(update(Probe).values(finished_at=datetime.now(UTC), **values))
+        session.execute(update(Probe).values(finished_at=clock.now(), **values))
 
 
 def test_a_test_asks_again_each_second_until_it_has_an_answer(asked: Flask) -> None:
@@ -465,7 +465,7 @@ def test_a_bad_answer_says_what_to_check(asked: Flask) -> None:
 
 def test_a_test_that_nobody_takes_says_so_after_a_minute(asked: Flask) -> None:
     with written(asked) as session:
-        session.execute(update(Probe).values(created_at=datetime.now(UTC) - timedelta(seconds=90)))
+        session.execute(update(Probe).values(created_at=clock.now() - timedelta(seconds=90)))
     page = english(asked).get("/probes/1")
     assert "Nobody has taken this test" in text_of(page)
     assert not soup(page).select("#probe[hx-trigger]")
@@ -493,7 +493,7 @@ def test_a_test_never_leaves_the_allowed_networks(built: Flask) -> None:
 
 
 def test_every_list_and_sort_works_on_postgresql(settings: Settings, databases: Databases) -> None:
-    app = quick(create_app(replace(settings, database_url=databases.postgresql())))
+    app = databases.app(replace(settings, database_url=databases.url("postgresql")))
     seed.seed(app, "few")
     many(app, 60)
     person = english(app, "admin")

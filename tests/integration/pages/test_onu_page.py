@@ -1,13 +1,13 @@
 """The page of one ONU over HTTP: what it answers on one screen, its power, its port, its events, proof, reading now."""
 
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
 import pytest
 from flask import Flask
 from sqlalchemy import select, update
 
-from portal import queueing
+from portal import clock, queueing
 from portal.domain.statuses import ErrorKind, OltState, OnuEventKind, Presence
 from portal.tables import (
     IndexFormula,
@@ -34,7 +34,7 @@ EVIL = '"><img src=x onerror=alert(1)>'
 @pytest.fixture
 def one(board: Flask) -> Flask:
     """OLT-LIMA with a discovery and a GET of the power, which the ONUs of port 1/1 have: 1 is Ana's."""
-    at = datetime.now(UTC) - timedelta(seconds=40)
+    at = clock.now() - timedelta(seconds=40)
     with written(board) as session:
         for n in range(4):
             session.add(Onu(olt_id=1, index_key=f"{PORT}.{n}", frame=0, slot=1, port=1, onu_number=n, online=n != 3,
@@ -56,7 +56,7 @@ def change(app: Flask, onu_id: int = 1, **values: Any) -> None:
 
 def past(app: Flask, *samples: tuple[float, float | None], metric: str = "onu_rx_power", onu_id: int = 1) -> datetime:
     """History of (hours ago, dBm); returns now."""
-    now = datetime.now(UTC)
+    now = clock.now()
     with written(app) as session:
         for hours, dbm in samples:
             session.add(OnuHistory(onu_id=onu_id, metric=metric, collected_at=now - timedelta(hours=hours), mean=dbm))
@@ -64,7 +64,7 @@ def past(app: Flask, *samples: tuple[float, float | None], metric: str = "onu_rx
 
 
 def happened(app: Flask, *events: tuple[float, str, str, str]) -> None:
-    now = datetime.now(UTC)
+    now = clock.now()
     with written(app) as session:
         for hours, kind, before, after in events:
             session.add(OnuEvent(onu_id=1, kind=OnuEventKind(kind), before=before, after=after,
@@ -78,7 +78,7 @@ def test_the_page_of_an_onu_answers_on_one_screen(one: Flask) -> None:
 
 
 def test_states_are_told_in_the_readers_language_and_texts_of_the_device_are_not(one: Flask) -> None:
-    now = datetime.now(UTC)
+    now = clock.now()
     with written(one) as session:
         session.add(OnuData(onu_id=1, metric="last_down_cause", text="fibre cut", raw="0", collected_at=now))
         session.add(OnuData(onu_id=1, metric="onu_description", text="power off", raw="power off", collected_at=now))
@@ -100,7 +100,7 @@ def test_it_is_read_again_when_a_master_runs_that_reads_onus(one: Flask) -> None
     def shown() -> str:
         return text_of(english(one).get("/onus/1"))
 
-    soon = datetime.now(UTC) + timedelta(minutes=3, seconds=30)
+    soon = clock.now() + timedelta(minutes=3, seconds=30)
     with written(one) as session:
         session.execute(update(WorkflowNode).where(WorkflowNode.id == 1).values(next_run_at=soon + timedelta(hours=1)))
         session.execute(update(WorkflowNode).where(WorkflowNode.id == 2).values(next_run_at=soon))
@@ -136,7 +136,7 @@ def test_each_onu_of_the_port_is_a_mark_that_leads_to_it(one: Flask) -> None:
 def test_a_dark_onu_among_dark_neighbours_hints_at_a_cut(one: Flask) -> None:
     person = english(one)
     with written(one) as session:
-        at = datetime.now(UTC)
+        at = clock.now()
         for n in range(8):
             session.add(Onu(olt_id=1, index_key=f"q{n}", slot=2, port=5, onu_number=n, online=n > 3, first_seen=at,
                             last_seen=at))  # fmt: skip
@@ -149,7 +149,7 @@ def test_a_dark_onu_among_dark_neighbours_hints_at_a_cut(one: Flask) -> None:
 
 def test_neighbours_whose_state_nobody_read_are_no_cut(one: Flask) -> None:
     with written(one) as session:
-        at = datetime.now(UTC)
+        at = clock.now()
         for n in range(8):
             session.add(Onu(olt_id=1, index_key=f"q{n}", slot=2, port=5, onu_number=n, online=None if n else False,
                             first_seen=at, last_seen=at))  # fmt: skip
@@ -162,7 +162,7 @@ def test_a_port_with_128_onus_costs_no_more_statements(one: Flask) -> None:
     person = english(one)
     few = statements(one, person, "/onus/1")
     with written(one) as session:
-        at = datetime.now(UTC)
+        at = clock.now()
         for n in range(4, 128):
             session.add(Onu(olt_id=1, index_key=f"{PORT}.{n}", frame=0, slot=1, port=1, onu_number=n, online=True,
                             first_seen=at, last_seen=at))  # fmt: skip
@@ -197,10 +197,10 @@ def test_what_a_device_says_is_shown_as_text(one: Flask) -> None:
     change(one, description=EVIL, model=EVIL, state_label=EVIL)
     change(one, 2, description=EVIL)
     with written(one) as session:
-        session.add(OnuData(onu_id=1, metric=EVIL[:60], text=EVIL, raw=EVIL, collected_at=datetime.now(UTC)))
-        session.add(OnuEvent(onu_id=1, kind="replaced", before=EVIL, after=EVIL, happened_at=datetime.now(UTC)))
-        session.add(OnuEvent(onu_id=1, kind="state", before=EVIL, after=EVIL, happened_at=datetime.now(UTC)))
-        session.add(PonPort(olt_id=1, index_key=str(PORT), name=EVIL, last_seen=datetime.now(UTC)))
+        session.add(OnuData(onu_id=1, metric=EVIL[:60], text=EVIL, raw=EVIL, collected_at=clock.now()))
+        session.add(OnuEvent(onu_id=1, kind="replaced", before=EVIL, after=EVIL, happened_at=clock.now()))
+        session.add(OnuEvent(onu_id=1, kind="state", before=EVIL, after=EVIL, happened_at=clock.now()))
+        session.add(PonPort(olt_id=1, index_key=str(PORT), name=EVIL, last_seen=clock.now()))
     person = english(one)
     for path in ("/onus/1", "/onus/1/proof"):
         page = soup(person.get(path))
@@ -292,7 +292,7 @@ def test_the_chart_costs_four_statements_and_nothing_is_404(one: Flask) -> None:
     assert statements(one, person, "/onus/1/power.json?span=month") <= 4
     assert power(person, onu_id=2) == power(person, onu_id=2) | {"x": [], "series": [], "marks": []}
     with written(one) as session:
-        session.execute(update(Olt).values(deleted_at=datetime.now(UTC)))
+        session.execute(update(Olt).values(deleted_at=clock.now()))
     assert {person.get(path).status_code for path in ("/onus/1/power.json", "/onus/9/power.json", "/onus/1/proof")} == {
         404
     }
@@ -313,7 +313,7 @@ def test_a_fragment_leaves_the_chart_and_what_was_read_now_alone(one: Flask) -> 
 def test_the_proof_shows_each_step_from_the_oid_to_the_value(one: Flask) -> None:
     with written(one) as session:
         session.add(PonPort(olt_id=1, index_key=str(PORT), name="GPON 0/1/1", frame=0, slot=1, port=1,
-                            last_seen=datetime.now(UTC)))  # fmt: skip
+                            last_seen=clock.now()))  # fmt: skip
         session.execute(update(Oid).values(by_name=True))
         reader = {
             "pattern": r"GPON (?P<frame>\d+)/(?P<slot>\d+)/(?P<port>\d+)",
@@ -321,7 +321,7 @@ def test_the_proof_shows_each_step_from_the_oid_to_the_value(one: Flask) -> None
         }
         brand_id = session.get_one(Olt, 1).brand_id
         session.add(IndexFormula(brand_id=brand_id, name="names", kind="string", definition=reader))
-        session.add(OnuData(onu_id=1, metric="old_thing", text="x", raw="x", collected_at=datetime.now(UTC)))
+        session.add(OnuData(onu_id=1, metric="old_thing", text="x", raw="x", collected_at=clock.now()))
     person = english(one, "viewer")
     text = text_of(person.get("/onus/1/proof")).replace("\u202f", " ")
     for words in (
@@ -369,7 +369,7 @@ def test_an_operator_reads_an_onu_now_and_is_told_that_nothing_is_stored(
                      "shown": [ROW | {"raw": "1", "value": "online", "online": True}]}  # fmt: skip
     gone = power | {"metric": "onu_distance", "shown": []}
     with written(one) as session:
-        session.execute(update(Trial).values(status=TrialStatus.SUCCESS, finished_at=datetime.now(UTC),
+        session.execute(update(Trial).values(status=TrialStatus.SUCCESS, finished_at=clock.now(),
                                              result=answer(ROW, columns=[state, power, gone])))  # fmt: skip
     told = person.fragment("/trials/1", "trial")
     rows = [" ".join(row.get_text(" ").replace("\u202f", " ").split()) for row in soup(told).select("tbody tr")]
@@ -390,7 +390,7 @@ def test_a_silent_or_busy_olt_is_told_in_words(one: Flask, monkeypatch: pytest.M
     ):
         with written(one) as session:
             session.execute(update(Trial).values(status=TrialStatus.FAILED, error_kind=kind, error_message=message,
-                                                 finished_at=datetime.now(UTC)))  # fmt: skip
+                                                 finished_at=clock.now()))  # fmt: skip
         assert words in text_of(person.fragment("/trials/1", "trial"))
 
 

@@ -4,7 +4,7 @@ import csv
 import io
 from collections.abc import Iterator
 from dataclasses import replace
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from typing import Any
 from urllib.parse import urlencode
 
@@ -12,16 +12,16 @@ import pytest
 from flask import Flask
 from sqlalchemy import update
 
-from app import create_app
 from config import Settings
+from portal import clock
 from portal.domain.statuses import Presence
 from portal.extensions import db
 from portal.queries import onus
 from portal.tables import Olt, Onu, OnuData, OnuEvent
-from tests.conftest import Databases
 from tests.support import builders, seed
+from tests.support.databases import Databases
 from tests.support.pages import Visitor, soup, text_of, title_of
-from tests.support.web import english, quick, statements, written
+from tests.support.web import english, statements, written
 
 EVIL = '"><img src=x onerror=alert(1)>'
 
@@ -44,7 +44,7 @@ def cast() -> list[dict[str, Any]]:
 
 
 def add(session: Any, olt_id: int, rows: list[dict[str, Any]]) -> None:
-    at = datetime.now(UTC) - timedelta(seconds=40)
+    at = clock.now() - timedelta(seconds=40)
     for n, row in enumerate(rows):
         values = {"slot": 1, "port": 4, "frame": 0} | row
         power = values.pop("rx", None)
@@ -62,7 +62,7 @@ def add(session: Any, olt_id: int, rows: list[dict[str, Any]]) -> None:
 def built(app: Flask) -> Iterator[Flask]:
     """OLT-LIMA with the cast, and OLT-CUSCO with nobody."""
     with app.app_context():
-        seed.add_users(datetime.now(UTC))
+        seed.add_users(clock.now())
         builders.make_olt()
         builders.make_zte()
     with written(app) as session:
@@ -161,8 +161,8 @@ def test_what_a_device_says_is_shown_as_text(built: Flask) -> None:
     with written(built) as session:
         session.execute(update(Onu).values(description=EVIL, model=EVIL, state_label=EVIL, index_key=EVIL, serial=None)
                         .where(Onu.id == 1))  # fmt: skip
-        session.add(OnuData(onu_id=1, metric=EVIL[:60], text=EVIL, raw=EVIL, collected_at=datetime.now(UTC)))
-        session.add(OnuEvent(onu_id=1, kind="replaced", before=EVIL, after=EVIL, happened_at=datetime.now(UTC)))
+        session.add(OnuData(onu_id=1, metric=EVIL[:60], text=EVIL, raw=EVIL, collected_at=clock.now()))
+        session.add(OnuEvent(onu_id=1, kind="replaced", before=EVIL, after=EVIL, happened_at=clock.now()))
     person = english(built)
     for path in ("/onus/", "/onus/1", "/olts/1/onus"):
         answer = person.get(path)
@@ -174,7 +174,7 @@ def more(app: Flask, number: int) -> None:
     with written(app) as session:
         rows = [{"onu_number": n % 100, "port": 6 + n // 100, "online": n % 7 > 0, "description": f"Z{n:04d}"}
                 for n in range(number)]  # fmt: skip
-        at = datetime.now(UTC)
+        at = clock.now()
         session.add_all(
             Onu(olt_id=1, index_key=f"m{n}", slot=2, first_seen=at, last_seen=at - timedelta(seconds=n // 3), **row)
             for n, row in enumerate(rows)
@@ -232,7 +232,7 @@ def test_a_very_large_table_is_searched_but_neither_sorted_nor_counted(
 
 def test_onus_of_a_deleted_olt_are_not_found(built: Flask) -> None:
     with written(built) as session:
-        session.execute(update(Olt).values(deleted_at=datetime.now(UTC)))
+        session.execute(update(Olt).values(deleted_at=clock.now()))
     person = english(built)
     assert found(person, "/onus/") == []
     assert person.get("/onus/1").status_code == 404
@@ -355,9 +355,9 @@ def test_counts_of_a_large_list_are_counted_once_for_all_who_look(
 
 
 def test_search_sort_and_paging_work_on_postgresql(settings: Settings, databases: Databases) -> None:
-    app = quick(create_app(replace(settings, database_url=databases.postgresql())))
+    app = databases.app(replace(settings, database_url=databases.url("postgresql")))
     with app.app_context():
-        seed.add_users(datetime.now(UTC))
+        seed.add_users(clock.now())
         builders.make_olt()
     with written(app) as session:
         add(session, 1, cast())

@@ -1,12 +1,12 @@
 """The palette: pages, OLTs and ONUs by whatever is known of them, as a page and as the fragment of its dialog."""
 
 from collections.abc import Iterator
-from datetime import UTC, datetime
 
 import pytest
 from bs4 import Tag
 from flask import Flask
 
+from portal import clock
 from portal.domain.statuses import Presence
 from portal.queries import palette
 from portal.tables import Onu
@@ -18,7 +18,7 @@ from tests.support.web import english, statements, written
 @pytest.fixture
 def built(app: Flask) -> Iterator[Flask]:
     """OLTs "OLT-Lima" and "Norte Lima" and 12 more; ONUs on the first."""
-    now = datetime.now(UTC)
+    now = clock.now()
     with app.app_context():
         seed.add_users(now)
         lima = builders.make_olt("OLT-Lima").id

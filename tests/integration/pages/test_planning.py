@@ -1,7 +1,7 @@
 """Pages of capacity: the card of an OLT, what an edit would do, phase advice in one click, and pollers needed."""
 
 from collections.abc import Iterator
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 
 import pytest
 from flask import Flask
@@ -9,6 +9,7 @@ from sqlalchemy import select
 from sqlalchemy.orm import Session
 from werkzeug.test import TestResponse
 
+from portal import clock
 from portal.domain.statuses import ExecutionStatus
 from portal.extensions import db
 from portal.services.network import workflows
@@ -22,16 +23,16 @@ WHAT_IF = "/capacity/olts/1/what-if"
 
 def pace(session: Session, node_id: int, seconds: int) -> None:
     ms = seconds * 1000
-    session.add(NodePace(node_id=node_id, durations=[ms] * 25, p50_ms=ms, p95_ms=ms, updated_at=datetime.now(UTC)))
+    session.add(NodePace(node_id=node_id, durations=[ms] * 25, p50_ms=ms, p95_ms=ms, updated_at=clock.now()))
 
 
 @pytest.fixture
 def built(app: Flask) -> Iterator[Flask]:
     """OLT-LIMA: a discovery (1) of 100 s and descriptions (2) of 60 s, both every five minutes."""
     with app.app_context():
-        seed.add_users(datetime.now(UTC))
+        seed.add_users(clock.now())
         olt = builders.make_olt()
-        now = datetime.now(UTC)
+        now = clock.now()
         builders.make_node(olt, interval="5m", now=now)
         builders.make_node(olt, "descriptions", kind="get", oid="huawei.onu_description", interval="5m", now=now)
     with written(app) as session:
@@ -176,8 +177,8 @@ def test_a_viewer_sees_the_advice_and_cannot_apply_it(built: Flask) -> None:
 
 def test_an_olt_with_time_enough_that_loses_a_quota_is_in_the_title_and_first(built: Flask) -> None:
     with built.app_context():
-        workflows.update_node(1, {"interval": "1h"}, "x", datetime.now(UTC))
-        workflows.update_node(2, {"interval": "60s", "override_reason": "test"}, "x", datetime.now(UTC))
+        workflows.update_node(1, {"interval": "1h"}, "x", clock.now())
+        workflows.update_node(2, {"interval": "60s", "override_reason": "test"}, "x", clock.now())
     with written(built) as session:
         session.get_one(NodePace, 1).p50_ms = session.get_one(NodePace, 1).p95_ms = 1_000_000
         session.get_one(NodePace, 2).p50_ms = session.get_one(NodePace, 2).p95_ms = 3_000
@@ -190,7 +191,7 @@ def test_an_olt_with_time_enough_that_loses_a_quota_is_in_the_title_and_first(bu
 
 def test_the_pollers_page_says_how_many_would_be_enough_and_from_what(built: Flask) -> None:
     assert said(english(built).get("/pollers/"), "#pool-advice") == ""
-    ended = datetime.now(UTC) - timedelta(minutes=10)
+    ended = clock.now() - timedelta(minutes=10)
     with written(built) as session:
         for number in range(20):
             start = ended + timedelta(seconds=10 * number)

@@ -12,24 +12,24 @@ from click.testing import Result
 from flask import Flask
 from sqlalchemy import select, update
 
-from app import create_app
 from config import Settings
+from portal import clock
 from portal.extensions import db
 from portal.queries import pollers
 from portal.queries.pollers import PoolRow, StatsPoint
 from portal.tables import AuditLog, Poller, PollerStats, Pool
 from portal.web import charts
-from tests.conftest import Databases
 from tests.support import seed
+from tests.support.databases import Databases
 from tests.support.pages import Visitor, path_of, soup, text_of, title_of
-from tests.support.web import english, quick, statements, written
+from tests.support.web import english, statements, written
 
 Run = Callable[..., Result]
 
 
 def second_pool(app: Flask, **values: Any) -> int:
     """Pool vm2/lima with two idle pollers; its id."""
-    now = datetime.now(UTC)
+    now = clock.now()
     given = {"name": "vm2/lima", "host": "vm2", "site": "lima", "pid": 7, "size": 2} | values
     with written(app) as session:
         pool = Pool(**given, started_at=now, seen_at=now)
@@ -67,7 +67,7 @@ def test_each_pool_is_a_card_with_its_own_pollers(seeded: Flask) -> None:
 
 def test_a_pool_that_shows_no_sign_says_so_and_offers_no_size(seeded: Flask) -> None:
     with written(seeded) as session:
-        session.execute(update(Pool).values(seen_at=datetime.now(UTC) - timedelta(minutes=3)))
+        session.execute(update(Pool).values(seen_at=clock.now() - timedelta(minutes=3)))
     card = soup(english(seeded, "admin").get("/pollers/")).select_one("#pool-1 .card-header")
     assert card is not None
     assert "No sign" in card.get_text(" ")
@@ -78,7 +78,7 @@ def test_a_pool_that_went_away_with_its_pollers_is_not_shown(seeded: Flask) -> N
     pool_id = second_pool(seeded)
     with written(seeded) as session:
         session.query(Poller).filter_by(pool_id=pool_id).delete()
-        session.execute(update(Pool).where(Pool.id == pool_id).values(seen_at=datetime.now(UTC) - timedelta(minutes=3)))
+        session.execute(update(Pool).where(Pool.id == pool_id).values(seen_at=clock.now() - timedelta(minutes=3)))
     assert "vm2/lima" not in text_of(english(seeded).get("/pollers/"))
 
 
@@ -163,7 +163,7 @@ def test_the_number_of_pollers_that_is_proposed_is_set_by_one_click(seeded: Flas
     ("percent", "alive", "enough"), [(76.0, 10, 13), (100.0, 10, 17), (60.0, 10, 11), (59.0, 10, 10), (0.0, 3, 1)]
 )
 def test_so_many_pollers_would_be_less_than_60_percent_busy(percent: float, alive: int, enough: int) -> None:
-    now = datetime.now(UTC)
+    now = clock.now()
     row = PoolRow(1, "a", "a", None, alive, alive, 0, percent, True, True, 1, now, now)
     assert row.enough == enough
     assert percent * alive / row.enough < 60 <= (percent * alive / (row.enough - 1) if row.enough > 1 else 60)
@@ -216,7 +216,7 @@ def test_the_history_costs_the_same_however_long_it_is(app: Flask) -> None:
     seed.seed(app, "few")
     person = english(app)
     few = statements(app, person, "/pollers/?span=1h")
-    filled(app, datetime.now(UTC), 86_400, every=30)
+    filled(app, clock.now(), 86_400, every=30)
     assert statements(app, person, "/pollers/?span=7d") == few <= 14
 
 
@@ -240,7 +240,7 @@ def test_without_history_the_page_says_when_it_comes(seeded: Flask) -> None:
 
 
 def test_pools_and_a_thinned_history_on_postgresql(settings: Settings, databases: Databases, now: datetime) -> None:
-    app = quick(create_app(replace(settings, database_url=databases.postgresql())))
+    app = databases.app(replace(settings, database_url=databases.url("postgresql")))
     seed.seed(app, "few")
     second_pool(app)
     answer = english(app, "admin").get("/pollers/?span=24h")

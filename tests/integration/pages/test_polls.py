@@ -9,16 +9,15 @@ from flask import Flask
 from sqlalchemy import select, update
 from werkzeug.test import TestResponse
 
-from app import create_app
 from portal.extensions import db
 from portal.queries import people
 from portal.tables import User
 from portal.web import audience, polls
 from portal.web.audience import Board
-from tests.conftest import Databases, settings_for
 from tests.support import seed
+from tests.support.databases import Databases, settings_for
 from tests.support.pages import Visitor, soup
-from tests.support.web import Clock, copies, quick, reader, written
+from tests.support.web import Clock, copies, reader, written
 
 QUEUE = ("/queue/", "queue_live")
 SELF_MADE = {"Content-Length", "Content-Type", "Content-Encoding", "X-Digest"}
@@ -40,9 +39,9 @@ def served(shared: Flask, monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return seen
 
 
-def watching(app: Flask, clock: Clock, username: str = "viewer") -> Visitor:
+def watching(app: Flask, shelf_clock: Clock, username: str = "viewer") -> Visitor:
     """Somebody whose page has been open for a while."""
-    person = reader(app, clock, username)
+    person = reader(app, shelf_clock, username)
     person.fragment("/pulse", "pulse")
     return person
 
@@ -52,9 +51,9 @@ def looks(person: Visitor, count: int, digest: str = "") -> list[TestResponse]:
 
 
 def test_the_second_look_is_answered_without_flask_by_the_same_words_and_headers(
-    shared: Flask, clock: Clock, served: list[str]
+    shared: Flask, shelf_clock: Clock, served: list[str]
 ) -> None:
-    person = watching(shared, clock)
+    person = watching(shared, shelf_clock)
     served.clear()
     first, *later = looks(person, 3)
     assert served == ["/queue/"]
@@ -63,8 +62,8 @@ def test_the_second_look_is_answered_without_flask_by_the_same_words_and_headers
         assert dict(one.headers) == dict(first.headers)
 
 
-def test_an_unchanged_one_is_told_so_without_flask(shared: Flask, clock: Clock, served: list[str]) -> None:
-    person = watching(shared, clock)
+def test_an_unchanged_one_is_told_so_without_flask(shared: Flask, shelf_clock: Clock, served: list[str]) -> None:
+    person = watching(shared, shelf_clock)
     first = person.fragment(*QUEUE)
     served.clear()
     (same,) = looks(person, 1, first.headers["X-Digest"])
@@ -75,12 +74,12 @@ def test_an_unchanged_one_is_told_so_without_flask(shared: Flask, clock: Clock, 
 
 
 def test_flask_sees_a_tab_again_after_ten_minutes_for_a_session_may_be_too_old(
-    shared: Flask, clock: Clock, served: list[str]
+    shared: Flask, shelf_clock: Clock, served: list[str]
 ) -> None:
-    person, other = watching(shared, clock), watching(shared, clock, "operator")
+    person, other = watching(shared, shelf_clock), watching(shared, shelf_clock, "operator")
     looks(person, 1)
     for passed, asked in ((polls.LOOK_LIFE - 1, []), (1.0, ["/queue/"])):
-        clock.now += passed
+        shelf_clock.now += passed
         looks(other, 1)
         person.fragment("/pulse", "pulse")
         served.clear()
@@ -88,8 +87,8 @@ def test_flask_sees_a_tab_again_after_ten_minutes_for_a_session_may_be_too_old(
         assert served == asked
 
 
-def test_a_packed_answer_is_the_same_to_whoever_takes_it(shared: Flask, clock: Clock, served: list[str]) -> None:
-    person = watching(shared, clock)
+def test_a_packed_answer_is_the_same_to_whoever_takes_it(shared: Flask, shelf_clock: Clock, served: list[str]) -> None:
+    person = watching(shared, shelf_clock)
     served.clear()
     headers = {"HX-Request": "true", "HX-Target": "queue_live", "Accept-Encoding": "gzip, deflate"}
     first, again = (person.client.get("/queue/", headers=headers) for _ in range(2))
@@ -108,26 +107,26 @@ def test_a_packed_answer_is_the_same_to_whoever_takes_it(shared: Flask, clock: C
     ],
 )
 def test_whatever_may_change_the_answer_is_judged_by_flask(
-    shared: Flask, clock: Clock, served: list[str], differs: dict[str, str]
+    shared: Flask, shelf_clock: Clock, served: list[str], differs: dict[str, str]
 ) -> None:
-    person = watching(shared, clock)
+    person = watching(shared, shelf_clock)
     looks(person, 2)
     served.clear()
     person.client.get("/queue/", headers={"HX-Request": "true", "HX-Target": "queue_live"} | differs)
     assert served == ["/queue/"]
 
 
-def test_nobody_is_taken_for_another(shared: Flask, clock: Clock) -> None:
-    viewer, operator = watching(shared, clock), watching(shared, clock, "operator")
+def test_nobody_is_taken_for_another(shared: Flask, shelf_clock: Clock) -> None:
+    viewer, operator = watching(shared, shelf_clock), watching(shared, shelf_clock, "operator")
     seen = [soup(one.fragment("/olts/1", "olt_live")).select("form") != [] for one in (viewer, operator) * 2]
     assert seen == [False, True] * 2
     assert looks(Visitor(shared), 1)[0].status_code == 401
 
 
 def test_whoever_has_just_changed_something_is_answered_by_flask(
-    shared: Flask, clock: Clock, served: list[str]
+    shared: Flask, shelf_clock: Clock, served: list[str]
 ) -> None:
-    person = watching(shared, clock, "operator")
+    person = watching(shared, shelf_clock, "operator")
     looks(person, 2)
     person.post("/olts/1/enabled", enabled="0")
     served.clear()
@@ -135,8 +134,10 @@ def test_whoever_has_just_changed_something_is_answered_by_flask(
     assert served == ["/queue/", "/queue/"]
 
 
-def test_a_change_of_rights_by_anybody_here_ends_it_at_once(shared: Flask, clock: Clock, served: list[str]) -> None:
-    admin, person = reader(shared, clock, "admin"), watching(shared, clock)
+def test_a_change_of_rights_by_anybody_here_ends_it_at_once(
+    shared: Flask, shelf_clock: Clock, served: list[str]
+) -> None:
+    admin, person = reader(shared, shelf_clock, "admin"), watching(shared, shelf_clock)
     looks(person, 2)
     with shared.app_context():
         found = db.session.scalar(select(User.id).where(User.username == "viewer"))
@@ -145,18 +146,20 @@ def test_a_change_of_rights_by_anybody_here_ends_it_at_once(shared: Flask, clock
     assert looks(person, 1)[0].status_code == 401
 
 
-def test_a_change_of_rights_elsewhere_is_seen_after_a_second(shared: Flask, clock: Clock, served: list[str]) -> None:
-    person = watching(shared, clock)
-    clock.now += 0.9
+def test_a_change_of_rights_elsewhere_is_seen_after_a_second(
+    shared: Flask, shelf_clock: Clock, served: list[str]
+) -> None:
+    person = watching(shared, shelf_clock)
+    shelf_clock.now += 0.9
     looks(person, 2)  # it could be shown for a second from now
     with written(shared) as session:
         session.execute(update(User).where(User.username == "viewer").values(session_epoch=User.session_epoch + 1))
-    clock.now += 0.2
+    shelf_clock.now += 0.2
     assert looks(person, 1)[0].status_code == 401
 
 
-def test_who_logs_out_in_one_tab_is_out_in_all(shared: Flask, clock: Clock) -> None:
-    person = watching(shared, clock)
+def test_who_logs_out_in_one_tab_is_out_in_all(shared: Flask, shelf_clock: Clock) -> None:
+    person = watching(shared, shelf_clock)
     (other,) = copies(person, shared, 1)
     assert [one.status_code for one in looks(other, 2)] == [200, 200]
     person.post("/logout")
@@ -164,28 +167,30 @@ def test_who_logs_out_in_one_tab_is_out_in_all(shared: Flask, clock: Clock) -> N
 
 
 def test_an_answer_with_a_header_of_its_own_is_not_given_to_the_next_look(
-    shared: Flask, clock: Clock, served: list[str]
+    shared: Flask, shelf_clock: Clock, served: list[str]
 ) -> None:
     @shared.after_request
     def personal(response: Any) -> Any:
         response.headers["X-Only-Now"] = "1"
         return response
 
-    person = watching(shared, clock)
+    person = watching(shared, shelf_clock)
     served.clear()
     looks(person, 3)
     assert served == ["/queue/"] * 3
 
 
-def test_the_header_of_a_followed_log_goes_to_all_who_share_it(shared: Flask, clock: Clock) -> None:
-    person = watching(shared, clock)
+def test_the_header_of_a_followed_log_goes_to_all_who_share_it(shared: Flask, shelf_clock: Clock) -> None:
+    person = watching(shared, shelf_clock)
     answers = [person.fragment("/log/?follow=1", "log_live") for _ in range(3)]
     assert len({one.headers["X-Newest"] for one in answers}) == 1
 
 
-def test_looks_that_nobody_repeats_do_not_pile_up(shared: Flask, clock: Clock, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_looks_that_nobody_repeats_do_not_pile_up(
+    shared: Flask, shelf_clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(polls, "MOST_LOOKS", 5)
-    person = watching(shared, clock)
+    person = watching(shared, shelf_clock)
     for number in range(12):
         person.fragment(f"/queue/?n={number}", "queue_live")
     assert 0 < len(shared.wsgi_app._looks) <= 5  # type: ignore[attr-defined]
@@ -194,7 +199,7 @@ def test_looks_that_nobody_repeats_do_not_pile_up(shared: Flask, clock: Clock, m
 def test_behind_a_proxy_a_stolen_cookie_is_no_look_that_was_answered_before(
     databases: Databases, tmp_path: Path
 ) -> None:
-    app = quick(create_app(replace(settings_for(databases.sqlite(tmp_path), tmp_path), proxies=1)))
+    app = databases.app(replace(settings_for(databases.own("sqlite", tmp_path), tmp_path), proxies=1))
     seed.seed(app, "few")
     person = Visitor(app)
     person.client.environ_base["HTTP_X_FORWARDED_FOR"] = "203.0.113.5"
@@ -208,9 +213,9 @@ def test_behind_a_proxy_a_stolen_cookie_is_no_look_that_was_answered_before(
 
 
 def test_a_write_that_changes_nobodys_rights_costs_one_question_and_no_tab_its_place(
-    shared: Flask, clock: Clock, served: list[str]
+    shared: Flask, shelf_clock: Clock, served: list[str]
 ) -> None:
-    person, operator = watching(shared, clock), reader(shared, clock, "operator")
+    person, operator = watching(shared, shelf_clock), reader(shared, shelf_clock, "operator")
     looks(person, 2)
     operator.post("/olts/1/enabled", enabled="0")
     served.clear()
@@ -219,9 +224,9 @@ def test_a_write_that_changes_nobodys_rights_costs_one_question_and_no_tab_its_p
 
 
 def test_a_write_while_the_database_is_being_asked_is_not_missed(
-    shared: Flask, clock: Clock, monkeypatch: pytest.MonkeyPatch
+    shared: Flask, shelf_clock: Clock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    person = watching(shared, clock)
+    person = watching(shared, shelf_clock)
     board: Board = shared.extensions["live"]
     asked: list[int] = []
 
@@ -232,6 +237,6 @@ def test_a_write_while_the_database_is_being_asked_is_not_missed(
         return people.standing()
 
     monkeypatch.setattr(audience, "standing", slow)
-    clock.now += 2
+    shelf_clock.now += 2
     looks(person, 2)
     assert len(asked) == 2

@@ -8,6 +8,7 @@ import pytest
 from flask import Flask
 from sqlalchemy import select, update
 
+from portal import clock
 from portal.domain.statuses import ExecutionStatus, OltState, Trigger
 from portal.queries import queue
 from portal.queries.pollers import PoolRow
@@ -15,7 +16,7 @@ from portal.queries.queue import Cause, Holder, Lane, Waiting
 from portal.tables import Execution, Olt, Pool
 from tests.support import seed
 from tests.support.pages import soup, text_of
-from tests.support.web import english, quick, written
+from tests.support.web import english, written
 
 NOW = datetime(2026, 11, 27, 10, 0, tzinfo=UTC)
 LATE = NOW - timedelta(seconds=30)
@@ -116,12 +117,11 @@ def test_pollers_of_the_site_are_taken_before_those_that_serve_every_olt() -> No
 @pytest.fixture
 def waiting(app: Flask) -> Flask:
     """OLT 2, of site Cusco, has one composite waiting and nothing running; a pool of three serves every OLT."""
-    quick(app)
     seed.seed(app, "few")
     with written(app) as session:
         gone = update(Execution).where(Execution.status == ExecutionStatus.PENDING)
         session.execute(gone.values(status=ExecutionStatus.SUCCESS))
-        due = datetime.now(UTC) - timedelta(seconds=30)
+        due = clock.now() - timedelta(seconds=30)
         session.add(
             Execution(node_id=5, node_name="Power", olt_id=2, device_key="b", priority=40, scheduled_for=due,
                       queued_at=due)
@@ -152,7 +152,7 @@ def test_a_paused_olt_is_told_with_reason_and_end(waiting: Flask) -> None:
 
 
 def test_an_unreachable_olt_is_told_with_the_time_of_its_next_probe(waiting: Flask) -> None:
-    olt(waiting, state=OltState.UNREACHABLE, probe_at=datetime.now(UTC) + timedelta(seconds=150))
+    olt(waiting, state=OltState.UNREACHABLE, probe_at=clock.now() + timedelta(seconds=150))
     assert "The OLT does not answer; asked again in 2 min" in shown(waiting)
     change(waiting, trigger=Trigger.MANUAL, requested_by="ana")
     assert "Next to be taken" in shown(waiting)
@@ -167,7 +167,7 @@ def test_a_site_without_pollers_is_named(waiting: Flask) -> None:
 
 
 def test_spread_starts_say_that_there_was_a_restart(waiting: Flask) -> None:
-    change(waiting, not_before=datetime.now(UTC) + timedelta(seconds=90))
+    change(waiting, not_before=clock.now() + timedelta(seconds=90))
     assert "Starts are spread after a restart; this one comes in 1 min" in shown(waiting)
 
 
@@ -193,7 +193,7 @@ def test_a_run_that_a_person_wants_carries_the_name(waiting: Flask) -> None:
 
 def test_others_that_go_first_are_told_when_a_poller_is_free(waiting: Flask) -> None:
     with written(waiting) as session:
-        due = datetime.now(UTC) - timedelta(minutes=5)
+        due = clock.now() - timedelta(minutes=5)
         for number in range(2):  # the two free pollers
             device = Olt(name=f"X{number}", address=f"10.9.0.{number}", brand_id=1, credential_id=1, created_at=due)
             session.add(device)

@@ -1,11 +1,12 @@
 """Pages of quotas and violations: the answer in the title, filters, hours, one promise, one violation, home, an OLT."""
 
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 
 import pytest
 from flask import Flask
 from sqlalchemy import delete, select, update
 
+from portal import clock
 from portal.domain import quota
 from portal.domain.statuses import QuotaStatus
 from portal.tables import (
@@ -31,7 +32,7 @@ def hour(seeded: Flask) -> datetime:
 
     OLT 1: get_rx at 10 of 12, forecast 12. OLT 2: get_rx at 2 of 12, three lost, forecast 9.
     """
-    start = quota.hour_at(datetime.now(UTC)) - HOUR  # not judged yet, so that the test's minute does not matter
+    start = quota.hour_at(clock.now()) - HOUR  # not judged yet, so that the test's minute does not matter
     with written(seeded) as session:
         session.execute(delete(QuotaTracker))
         session.execute(delete(QuotaLoss))
@@ -157,13 +158,13 @@ def test_the_row_of_hours_leads_a_week_back_and_home_again(seeded: Flask) -> Non
 def test_an_hour_older_than_quotas_are_kept_is_the_oldest_that_is(seeded: Flask) -> None:
     page = soup(english(seeded, "viewer").get("/quotas/?hour=1999-01-01T00:00Z"))
     (chosen,) = page.select(".qt-hours [aria-current] time")
-    kept = datetime.now(UTC) - datetime.fromisoformat(str(chosen["datetime"]))
+    kept = clock.now() - datetime.fromisoformat(str(chosen["datetime"]))
     assert timedelta(days=60) <= kept <= timedelta(days=60, hours=1, minutes=1)
 
 
 def test_the_running_hour_is_live_and_a_judged_one_is_not(seeded: Flask) -> None:
     person = english(seeded, "viewer")
-    past = quota.hour_at(datetime.now(UTC)) - 3 * HOUR
+    past = quota.hour_at(clock.now()) - 3 * HOUR
     assert soup(person.get("/quotas/")).select("#quotas_live[hx-trigger]")
     assert not soup(person.get(at(past))).select("#quotas_live[hx-trigger]")
     part = person.fragment("/quotas/", "quotas_live")
@@ -198,7 +199,7 @@ def broken(seeded: Flask) -> tuple[int, int]:
             session.execute(delete(table))
         node = session.scalars(select(WorkflowNode).order_by(WorkflowNode.id)).first()
         assert node is not None
-        seed_quotas.fill_one(session, node, datetime.now(UTC))
+        seed_quotas.fill_one(session, node, clock.now())
         session.flush()
         return session.scalars(select(QuotaTracker.id)).one(), session.scalars(select(QuotaViolation.id)).one()
 

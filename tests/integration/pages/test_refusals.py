@@ -1,6 +1,5 @@
 """What services refuse, as people read it: in their language, with what they typed, and never as a broken program."""
 
-from datetime import UTC, datetime
 from typing import Any
 
 import pytest
@@ -9,6 +8,7 @@ from flask import Flask
 from sqlalchemy import select
 from sqlalchemy.exc import IntegrityError
 
+from portal import clock
 from portal.domain.messages import N_, joined
 from portal.extensions import db, keyring
 from portal.services.network import olts, placing
@@ -65,7 +65,7 @@ def test_what_somebody_was_faster_at_is_a_conflict_and_no_fault_of_the_program(
 def test_a_credential_that_only_a_deleted_olt_has_says_which_one_holds_it(built: Flask) -> None:
     person = english(built, "admin")
     with built.app_context():
-        olts.delete(1, "gone", "ana", datetime.now(UTC))
+        olts.delete(1, "gone", "ana", clock.now())
     page = text_of(person.get("/credentials/1"))
     assert "Used by 0 OLTs" in page
     person.post("/credentials/1/delete")

@@ -1,13 +1,14 @@
 """Pages of templates: their nodes, who is in step, applying with a preview, and trying one on an OLT first."""
 
 from collections.abc import Iterator
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any
 
 import pytest
 from flask import Flask
 from sqlalchemy import select
 
+from portal import clock
 from portal.extensions import db
 from portal.services.network import applying, template_nodes, templates, workflows
 from portal.tables import Olt, TemplateRollout, Workflow, WorkflowNode, WorkflowTemplate
@@ -25,7 +26,7 @@ NODE = {
 
 
 def now() -> datetime:
-    return datetime.now(UTC)
+    return clock.now()
 
 
 @pytest.fixture

@@ -8,6 +8,7 @@ import pytest
 from bs4 import Tag
 from flask import Flask
 
+from portal import clock
 from portal.domain import plans
 from portal.domain.pace import Pace
 from portal.domain.plans import PlanNode
@@ -255,10 +256,10 @@ def test_many_slots_become_few_shapes_and_their_gaps_groups(cast: Cast) -> None:
 @pytest.fixture
 def furnished(app: Flask) -> Flask:
     with app.app_context():
-        seed.add_users(datetime.now(UTC))
+        seed.add_users(clock.now())
         cast = Cast()
-        hour = datetime.now(UTC).replace(minute=0, second=0, microsecond=0)
-        cast.clock(cast.rx, hour - timedelta(hours=3), datetime.now(UTC) + timedelta(minutes=1))
+        hour = clock.now().replace(minute=0, second=0, microsecond=0)
+        cast.clock(cast.rx, hour - timedelta(hours=3), clock.now() + timedelta(minutes=1))
         cast.skip(hour - timedelta(minutes=40), 2)
     return app
 
@@ -313,7 +314,7 @@ def test_an_olt_without_nodes_says_so(furnished: Flask) -> None:
 
 
 def test_twenty_nodes_of_120_slots_cost_few_statements_and_stay_light(furnished: Flask) -> None:
-    hour = datetime.now(UTC).replace(minute=0, second=0, microsecond=0) - timedelta(hours=1)
+    hour = clock.now().replace(minute=0, second=0, microsecond=0) - timedelta(hours=1)
     before = statements(furnished, english(furnished), "/olts/1/timeline?hour=-1")
     with furnished.app_context():
         olt = db.session.get(Olt, 1)
@@ -321,7 +322,7 @@ def test_twenty_nodes_of_120_slots_cost_few_statements_and_stay_light(furnished:
         nodes = [builders.make_node(olt, f"n{number}", hour).id for number in range(19)]
         with transaction() as session:
             for node in session.query(WorkflowNode).filter(WorkflowNode.id.in_(nodes)):
-                node.anchor_at, node.interval_seconds, node.next_run_at = hour, 30, datetime.now(UTC)
+                node.anchor_at, node.interval_seconds, node.next_run_at = hour, 30, clock.now()
             for node_id in nodes:
                 for number in range(120):
                     slot = hour + timedelta(seconds=30 * number)

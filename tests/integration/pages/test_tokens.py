@@ -1,10 +1,11 @@
 """The pages of API tokens: made and shown once, listed without the secret, revoked."""
 
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 
 import pytest
 from flask import Flask
 
+from portal import clock
 from portal.services.people import tokens
 from tests.support.pages import Visitor, soup, text_of
 from tests.support.web import complaints, english
@@ -20,7 +21,7 @@ def admin(built: Flask) -> Visitor:
 
 
 def made(app: Flask, name: str, **options: timedelta) -> str:
-    now = datetime.now(UTC) - options.get("ago", timedelta())
+    now = clock.now() - options.get("ago", timedelta())
     with app.app_context():
         return tokens.create(name, "viewer", "cli", now, now + options["life"] if "life" in options else None)
 
@@ -54,7 +55,7 @@ def test_the_list_says_what_each_is_good_for_valid_ones_first(built: Flask, admi
     made(built, "aa-over", ago=timedelta(days=9), life=timedelta(days=8))
     made(built, "bb-gone")
     with built.app_context():
-        tokens.revoke("bb-gone", "cli", datetime.now(UTC))
+        tokens.revoke("bb-gone", "cli", clock.now())
     valid, ended = (
         [("mm-soon", "Expires soon"), ("zz-plain", "Valid")],
         [("aa-over", "Expired"), ("bb-gone", "Revoked")],

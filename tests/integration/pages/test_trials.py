@@ -1,7 +1,7 @@
 """The pages of tests over HTTP: the buttons, the fragment that waits and stops, and what it shows of an answer."""
 
 from collections.abc import Iterator
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -10,7 +10,7 @@ from flask import Flask
 from sqlalchemy import select, update
 from werkzeug.test import TestResponse
 
-from portal import queueing
+from portal import clock, queueing
 from portal.domain.statuses import ErrorKind
 from portal.extensions import db
 from portal.services.trying import trials
@@ -28,7 +28,7 @@ def built(app: Flask, monkeypatch: pytest.MonkeyPatch) -> Iterator[Flask]:
     """OLT-LIMA (1) with a discovery (1) and a GET (2); what is queued goes nowhere."""
     monkeypatch.setattr(queueing, "enqueue_task", lambda *_words, **_options: None)
     with app.app_context():
-        seed.add_users(datetime.now(UTC))
+        seed.add_users(clock.now())
         olt = builders.make_olt()
         builders.make_node(olt)
         builders.make_node(olt, "rx", kind="get", oid="huawei.onu_rx_power", name="Potencia RX")
@@ -44,7 +44,7 @@ def answer(*rows: dict[str, Any], **changes: Any) -> dict[str, Any]:
 
 def end(app: Flask, **values: Any) -> None:
     with written(app) as session:
-        session.execute(update(Trial).values(finished_at=datetime.now(UTC), **values))
+        session.execute(update(Trial).values(finished_at=clock.now(), **values))
 
 
 def press(person: Visitor, path: str, **values: Any) -> TestResponse:
@@ -155,10 +155,10 @@ def test_a_test_that_nobody_takes_stops_waiting_and_says_what_to_do(built: Flask
     person = english(built)
     press(person, "/trials/nodes/2")
     with written(built) as session:
-        session.execute(update(Trial).values(created_at=datetime.now(UTC) - timedelta(minutes=2)))
+        session.execute(update(Trial).values(created_at=clock.now() - timedelta(minutes=2)))
     assert "No worker of the tests seems to be running" in text_of(person.get("/trials/1"))
     with written(built) as session:
-        long_ago = datetime.now(UTC) - timedelta(minutes=5)
+        long_ago = clock.now() - timedelta(minutes=5)
         session.execute(update(Trial).values(status=TrialStatus.RUNNING, started_at=long_ago, created_at=long_ago))
     assert "The worker that read it is gone" in text_of(person.get("/trials/1"))
 

@@ -3,13 +3,14 @@
 import base64
 import json
 from collections.abc import Iterator
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 
 import pytest
 from bs4 import BeautifulSoup
 from flask import Flask
 from sqlalchemy import select, update
 
+from portal import clock
 from portal.domain.statuses import OltState
 from portal.extensions import db
 from portal.queries import workflows
@@ -23,7 +24,7 @@ from tests.support.web import complaints, english, form_values, written
 def built(app: Flask) -> Iterator[Flask]:
     """OLT-LIMA with a discovery, made through the services."""
     with app.app_context():
-        seed.add_users(datetime.now(UTC))
+        seed.add_users(clock.now())
         builders.make_node(builders.make_olt())
     yield app
 
@@ -82,7 +83,7 @@ def test_a_cursor_that_no_page_made_shows_the_first_page(built: Flask, values: l
 
 def test_no_next_run_is_promised_where_the_olt_is_held_back(seeded: Flask) -> None:
     person = english(seeded, "viewer")
-    soon = datetime.now(UTC) + timedelta(minutes=7)
+    soon = clock.now() + timedelta(minutes=7)
     with written(seeded) as session:
         session.execute(update(WorkflowNode).where(WorkflowNode.master_id.is_(None)).values(next_run_at=soon))
     assert "in 6 min" in text_of(person.get("/onus/1"))
@@ -121,7 +122,7 @@ def test_a_pause_until_the_end_of_time_is_refused_beside_its_field(built: Flask,
 def test_a_pause_of_a_year_is_taken(built: Flask) -> None:
     person = english(built)
     person.get("/olts/pause?olt=1")
-    until = datetime.now(UTC) + timedelta(days=365)
+    until = clock.now() + timedelta(days=365)
     assert person.post("/olts/pause?olt=1", reason="x", until=f"{until:%Y-%m-%dT%H:%M}").status_code == 303
     assert paused(built)
 

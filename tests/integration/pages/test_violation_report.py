@@ -1,13 +1,14 @@
 """The report of violations for a period, the list with the gravest first, and paper."""
 
 from collections.abc import Iterator
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, timedelta
 from zoneinfo import ZoneInfo
 
 import pytest
 from flask import Flask
 from sqlalchemy import delete
 
+from portal import clock
 from portal.domain.statuses import Severity
 from portal.tables import QuotaViolation
 from tests.support.pages import Visitor, soup, text_of, title_of
@@ -18,13 +19,13 @@ GRAVITY = (Severity.LOW, Severity.CRITICAL, Severity.HIGH, Severity.MEDIUM)
 
 
 def day(back: int) -> str:
-    return f"{datetime.now(LIMA) - timedelta(days=back):%Y-%m-%d}"
+    return f"{clock.now().astimezone(LIMA) - timedelta(days=back):%Y-%m-%d}"
 
 
 @pytest.fixture
 def broken(seeded: Flask) -> Iterator[Flask]:
     """120 violations: OLT 1 and 2 in turn, four severities in turn, one an hour; the youngest a full day ago."""
-    noon = datetime.now(LIMA).replace(hour=12, minute=0, second=0, microsecond=0).astimezone(UTC)
+    noon = clock.now().astimezone(LIMA).replace(hour=12, minute=0, second=0, microsecond=0).astimezone(UTC)
     with written(seeded) as session:
         session.execute(delete(QuotaViolation))
         for number in range(120):

@@ -1,7 +1,6 @@
 """The wizard of a new task: each step a form, what was said stays, and each OLT that cannot have it is named."""
 
 from collections.abc import Iterator
-from datetime import UTC, datetime
 from typing import Any
 
 import pytest
@@ -9,6 +8,7 @@ from flask import Flask
 from sqlalchemy import select
 from werkzeug.test import TestResponse
 
+from portal import clock
 from portal.extensions import db
 from portal.services.network import olts
 from portal.tables import Olt, Workflow, WorkflowNode, WorkflowTemplate
@@ -25,11 +25,11 @@ OID = "huawei.onu_rx_power"
 def network(app: Flask) -> Iterator[Flask]:
     """OLT-1 to OLT-4 (Huawei; 3 disabled, 4 has a node power) and OLT-Z (ZTE)."""
     with app.app_context():
-        seed.add_users(datetime.now(UTC))
+        seed.add_users(clock.now())
         for number in range(1, 5):
             builders.make_olt(f"OLT-{number}")
         builders.make_zte("OLT-Z")
-        olts.set_enabled(3, False, "rosa", datetime.now(UTC))
+        olts.set_enabled(3, False, "rosa", clock.now())
         builders.make_node(db.session.get_one(Olt, 4), "power")
         db.session.remove()
     yield app

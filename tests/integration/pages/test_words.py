@@ -1,18 +1,17 @@
 """Every word of a closed set that pages show has a face, and what a page says of a node agrees with it in gender."""
 
 from collections.abc import Iterable
-from datetime import UTC, datetime
 from enum import StrEnum
 
 import pytest
 from flask import Flask
 
+from portal import clock
 from portal.domain.statuses import ErrorKind, SkipReason
 from portal.queries.queue import Lane
 from portal.web import words
 from tests.support import builders, seed
 from tests.support.pages import Visitor, soup
-from tests.support.web import quick
 
 
 def test_every_member_of_a_set_with_faces_has_one() -> None:
@@ -26,9 +25,8 @@ def test_every_error_reason_and_lane_has_its_words(known: type[StrEnum], told: I
 
 
 def test_an_olt_is_habilitada_and_a_node_habilitado(app: Flask) -> None:
-    quick(app)
     with app.app_context():
-        seed.add_users(datetime.now(UTC))
+        seed.add_users(clock.now())
         node_id = builders.make_node(builders.make_olt()).id
     person = Visitor(app)
     person.login("operator")

@@ -1,7 +1,6 @@
 """The workflow editor over HTTP: two forms at once, undo, places of cards, the form beside the board, templates."""
 
 import json
-from datetime import UTC, datetime
 from typing import Any
 
 import pytest
@@ -9,6 +8,7 @@ from bs4 import Tag
 from flask import Flask
 from werkzeug.test import TestResponse
 
+from portal import clock
 from portal.extensions import db
 from portal.services.network import workflows
 from portal.services.network.node_trees import write_template
@@ -270,7 +270,7 @@ def test_what_if_tells_the_share_and_the_quotas_of_the_hour(board: Flask) -> Non
 
 
 def test_a_card_says_how_long_its_node_takes_and_how_much_changes(board: Flask) -> None:
-    at = datetime.now(UTC)
+    at = clock.now()
     with written(board) as session:
         session.add(NodePace(node_id=RX, durations=[900], p50_ms=900, p95_ms=2000, updated_at=at))
         day = at.replace(hour=0, minute=0, second=0, microsecond=0)
@@ -339,7 +339,7 @@ def test_the_board_of_a_template_costs_the_same_however_many_nodes_differ(templa
             master = builders.make_node(olt, f"m{n}", name=f"M {n}")
             builders.make_chained(master, f"c{n}")
         for node_id in (DISCOVERY, RX, DESCRIPTION, SERIAL):
-            workflows.update_node(node_id, {"time_limit": 33}, "ana", datetime.now(UTC))
+            workflows.update_node(node_id, {"time_limit": 33}, "ana", clock.now())
     assert statements(templated, person, BOARD) <= few + 1 <= 13
     for path in (edit(RX), edit(SERIAL), f"/workflow-nodes/{RX}/reset", f"/workflow-nodes/{RX}/delete"):
         assert statements(templated, person, path) <= 12, path

@@ -1,15 +1,15 @@
 """Pages of workflows over HTTP: the board, forms of nodes, and the buttons that move, switch, run and delete them."""
 
 from dataclasses import replace
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 
 import pytest
 from bs4 import Tag
 from flask import Flask
 from sqlalchemy import update
 
-from app import create_app
 from config import Settings
+from portal import clock
 from portal.domain.statuses import ErrorKind, ExecutionStatus, StepStatus, Trigger
 from portal.extensions import db
 from portal.tables import (
@@ -21,11 +21,11 @@ from portal.tables import (
     Workflow,
     WorkflowNode,
 )
-from tests.conftest import Databases
 from tests.support import builders, seed
 from tests.support.boards import BOARD, DESCRIPTION, DISCOVERY, RX, SERIAL, node_of, order
+from tests.support.databases import Databases
 from tests.support.pages import Visitor, path_of, soup, text_of, title_of
-from tests.support.web import complaints, english, form_values, quick, statements, written
+from tests.support.web import complaints, english, form_values, statements, written
 
 
 def card(person: Visitor, node_id: int) -> Tag:
@@ -36,7 +36,7 @@ def card(person: Visitor, node_id: int) -> Tag:
 
 def ran(app: Flask, status: ExecutionStatus, step: StepStatus, error: ErrorKind | None = None) -> None:
     """The power's composite ended ten seconds ago."""
-    at = datetime.now(UTC) - timedelta(seconds=10)
+    at = clock.now() - timedelta(seconds=10)
     with written(app) as session:
         execution = Execution(
             node_id=RX, olt_id=1, node_name="Potencia RX", device_key="x", status=status, priority=40, scheduled_for=at,
@@ -119,7 +119,7 @@ def test_the_list_of_workflows_costs_the_same_for_2_and_for_300_olts(app: Flask)
     with written(app) as session:
         for n in range(300):
             olt = Olt(name=f"X{n}", address=f"10.7.{n // 250}.{n % 250}", brand_id=1, credential_id=1,
-                      created_at=datetime.now(UTC), workflow=Workflow())  # fmt: skip
+                      created_at=clock.now(), workflow=Workflow())  # fmt: skip
             session.add(olt)
     assert statements(app, person, "/workflows/") == few <= 9
 
@@ -284,7 +284,7 @@ def test_a_master_runs_without_a_question(board: Flask) -> None:
 
 def test_a_slot_that_waits_is_moved_to_the_front_by_run_now(board: Flask) -> None:
     with written(board) as session:
-        due = datetime.now(UTC) - timedelta(seconds=9)
+        due = clock.now() - timedelta(seconds=9)
         session.add(Execution(node_id=RX, olt_id=1, node_name="Potencia RX", device_key="x", priority=40,
                               scheduled_for=due, not_before=due + timedelta(seconds=90)))  # fmt: skip
     person = english(board)
@@ -297,7 +297,7 @@ def test_a_slot_that_waits_is_moved_to_the_front_by_run_now(board: Flask) -> Non
 
 def test_the_step_of_a_chained_node_is_that_of_its_newest_run(board: Flask) -> None:
     ran(board, ExecutionStatus.FAILED, StepStatus.FAILED, ErrorKind.TIMEOUT)
-    at = datetime.now(UTC) - timedelta(seconds=2)
+    at = clock.now() - timedelta(seconds=2)
     with written(board) as session:
         alone = Execution(node_id=DESCRIPTION, olt_id=1, node_name="description", device_key="x", priority=40,
                           status=ExecutionStatus.SUCCESS, trigger=Trigger.MANUAL, scheduled_for=at)  # fmt: skip
@@ -348,7 +348,7 @@ def test_a_viewer_presses_nothing(board: Flask) -> None:
 
 
 def test_the_board_and_the_list_work_on_postgresql(settings: Settings, databases: Databases) -> None:
-    app = quick(create_app(replace(settings, database_url=databases.postgresql())))
+    app = databases.app(replace(settings, database_url=databases.url("postgresql")))
     seed.seed(app, "few")
     person = english(app)
     assert "24 rows" in text_of(person.get(BOARD))
