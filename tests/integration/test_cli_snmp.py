@@ -83,6 +83,11 @@ def test_a_walk_prints_raw_and_decoded_and_says_that_it_is_complete(run: Run) ->
     assert builders.COMMUNITY not in told
 
 
+def test_on_a_host_that_is_not_ours_the_key_says_which_brand_is_meant(run: Run) -> None:
+    told = run("walk", "10.9.9.9", "huawei.onu_state", "--community", "public").output
+    assert "offline" in told and "3 rows, complete" in told
+
+
 def test_a_walk_as_json_is_one_document(run: Run) -> None:
     told = json.loads(run("walk", "--olt", "OLT-LIMA", STATE, "--json").output)
     assert (told["rows"], told["complete"], told["error"]) == (3, True, "")

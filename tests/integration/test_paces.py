@@ -59,6 +59,15 @@ def test_a_run_that_was_committed_late_is_not_lost(session: Session, node: tuple
     assert session.get_one(NodePace, other.id).durations == [20_000]
 
 
+def test_where_nothing_was_learned_only_runs_of_the_last_hours_are_looked_at(
+    session: Session, node: tuple[int, int]
+) -> None:
+    ran(*node, NOW - paces.FIRST_LOOK - MINUTE, 10)
+    ran(*node, NOW - paces.FIRST_LOOK, 20)
+    assert paces.learn(NOW) == 1
+    assert learned(session).durations == [20_000]
+
+
 def test_only_scheduled_runs_that_succeeded_count(session: Session, node: tuple[int, int]) -> None:
     ran(*node, NOW, 10, status=ExecutionStatus.FAILED)
     ran(*node, NOW + MINUTE, 10, status=ExecutionStatus.INTERRUPTED)

@@ -172,6 +172,15 @@ def test_interfaces_that_a_whole_walk_lists_no_more_are_forgotten(session: Sessi
     assert listed(session, node, now + 4 * minute, {"3": "GPON 0/1/3", "1" * 80: "x"}) == {"3", "9"}
 
 
+def test_interfaces_that_no_node_answers_for_are_forgotten_after_seven_days(session: Session, now: datetime) -> None:
+    olt, week = make_olt(), timedelta(days=7)
+    node = make_node(olt, "ports", kind="table", oid="huawei.onu_state", max_retries=0)
+    for index, seen in (("7", now - week), ("8", now - week - timedelta(seconds=1))):
+        session.add(PonPort(olt_id=olt.id, index_key=index, name=f"GPON 0/1/{index}", last_seen=seen))
+    session.commit()
+    assert listed(session, node, now, {"1": "GPON 0/1/1"}) == {"1", "7"}
+
+
 def test_the_known_onus_are_read_once_whatever_the_number_of_steps(
     session: Session, now: datetime, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -9,10 +9,11 @@ from flask import Flask
 from sqlalchemy.orm import Session
 
 from portal.queries import deleted_olts
+from portal.services.dispatch import clock
 from portal.services.errors import Invalid, NotFound
 from portal.services.network import olts
-from portal.tables import AuditLog, Olt
-from tests.support.builders import ACTOR, make_olt
+from portal.tables import AuditLog, Olt, WorkflowNode
+from tests.support.builders import ACTOR, make_node, make_olt
 
 
 def deleted(name: str, now: datetime, reason: str = "replaced", **fields: Any) -> Olt:
@@ -96,3 +97,11 @@ def test_a_name_that_several_have_is_told_with_their_numbers(app: Flask, session
     answer = app.test_cli_runner().invoke(args=["olt", "restore", "TWICE"])
     assert answer.exit_code == 1
     assert f"numbers {second.id}, {first.id}" in answer.output
+
+
+def test_a_node_of_a_deleted_olt_has_no_clock_whatever_else_is_switched_on(session: Session, now: datetime) -> None:
+    node = make_node(make_olt())
+    node.workflow.olt.deleted_at = now
+    clock.settle(session, WorkflowNode.id == node.id, now)
+    session.commit()
+    assert (clock.runs(node), node.next_run_at) == (False, None)

@@ -56,6 +56,17 @@ def test_an_olt_gets_defaults_and_one_audit_row(session: Session, now: datetime)
     assert (row.actor, row.subject_type, row.subject_id, row.subject_name) == (ACTOR, "olt", olt.id, "OLT-LIMA")
 
 
+def test_of_an_address_that_is_none_it_is_not_told_who_has_the_one_before(session: Session, now: datetime) -> None:
+    make_catalogue()
+    make_credential()
+    changed = olts.create(GIVEN, ACTOR, now)
+    olts.create(GIVEN | {"name": "OLT-CUSCO", "port": "1161"}, ACTOR, now)
+    with pytest.raises(Invalid) as caught:
+        olts.update(changed, {"address": "no address", "port": "1161", "credential_confirmed": "true"}, ACTOR, now)
+    assert caught.value.errors.keys() == {"address"}
+    assert caught.value.errors["address"] != olts.ADDRESS_TAKEN
+
+
 def test_every_wrong_field_is_told_at_once(session: Session, now: datetime) -> None:
     make_catalogue()
     make_credential()

@@ -39,6 +39,17 @@ def test_a_pool_hears_of_its_new_size_and_of_whom_to_replace(session: Session, n
     assert again is not None and not again.restart
 
 
+def test_pools_of_two_hosts_number_their_pollers_each_on_its_own(session: Session, now: datetime) -> None:
+    first = opened(now)
+    second = pool.open_pool("vm2", "lima", 7, 2, now, lambda _pid: True)
+    for worker in ("other-1", "other-1b"):
+        pool.register(second, 1, worker, 7, now)
+    rows = session.scalars(select(Poller))
+    assert {(row.pool_id, row.poller_id): (row.host, row.worker) for row in rows} == {
+        (first, 1): ("vm", "worker-1"), (first, 2): ("vm", "worker-2"), (second, 1): ("vm2", "other-1b"),
+    }  # fmt: skip
+
+
 def test_a_size_that_cannot_be_or_a_pool_that_is_not_there_is_refused(session: Session, now: datetime) -> None:
     opened(now)
     for size in (0, 201):

@@ -64,7 +64,7 @@ def test_a_missed_slot_past_half_its_interval_is_not_caught_up() -> None:
 def test_a_cron_master_follows_its_line() -> None:
     result = planned(master(interval=None), TEN + timedelta(hours=2, minutes=10))
     assert [new.scheduled_for for new in result.new] == [TEN + timedelta(hours=2)]
-    assert [skip.count for skip in result.skipped] == [2]
+    assert [(skip.count, skip.hours) for skip in result.skipped] == [(2, {TEN - timedelta(hours=1): 1, TEN: 1})]
     assert result.next_runs == {1: TEN + timedelta(hours=3)}
 
 

@@ -387,3 +387,22 @@ def test_from_end_the_next_run_comes_an_interval_after_the_end() -> None:
     machine.run(TEN + HOUR)
     assert machine.audit() == [] and machine.wrong_slots() == []
     assert [run.scheduled_for - TEN for run in ended(machine)][:3] == [MINUTE, 860 * SECOND, 1660 * SECOND]
+
+
+def test_from_end_a_node_that_is_enabled_again_runs_an_interval_later() -> None:
+    node = NodeSpec(1, 1, "discovery", NodeKind.DISCOVERY, 600, first=TEN + MINUTE)
+    world = World((OltSpec(1, "OLT-1"),), (node,), Rules(from_end=True))
+    events = ((TEN + 5 * MINUTE, SetNodeEnabled(1, False)), (TEN + 30 * MINUTE, SetNodeEnabled(1, True)))
+    machine = Machine(world, TEN, next_cron=cron_in("UTC"), fortune=Fortune(1, sigma=0), history=events, keep_all=True)
+    machine.run(TEN + 45 * MINUTE)
+    assert [run.scheduled_for - TEN for run in ended(machine)] == [MINUTE, 40 * MINUTE]
+
+
+def test_recorded_durations_are_lived_one_after_the_other() -> None:
+    lengths = (1.0, 2.0, 3.0, 4.0)
+    node = NodeSpec(1, 1, "discovery", NodeKind.DISCOVERY, 60, first=TEN + MINUTE, durations=lengths)
+    world = World((OltSpec(1, "OLT-1"),), (node,), Rules())
+    machine = Machine(world, TEN, next_cron=cron_in("UTC"), fortune=Fortune(1), keep_all=True)
+    machine.run(TEN + 8 * MINUTE + 30 * SECOND)
+    lived = [(run.finished_at - run.started_at) // SECOND for run in ended(machine) if run.finished_at]
+    assert lived == [(lived[0] - 1 + place) % 4 + 1 for place in range(8)]
