@@ -20,7 +20,6 @@ from portal.queries.olts import expected
 from portal.queries.pulse import read as read_pulse
 from portal.web import formatting, metrics, words
 from portal.web.access import can
-from portal.web.kept import Kept
 from portal.web.texts import init_texts
 
 LANGUAGES = ("es", "en")
@@ -230,6 +229,5 @@ def init_frame(app: Flask) -> None:
         other_args=other_args,
         static_url=static_url,
         icon=icon,
-        kept=Kept(),
         pulse=lambda: read_pulse(formatting.now()),
     )

@@ -14,8 +14,9 @@ from sqlalchemy import event, update
 from portal import clock
 from portal.domain.statuses import ExecutionStatus, Role
 from portal.extensions import db
+from portal.services.network import olts
 from portal.services.people import users
-from portal.tables import Execution, User
+from portal.tables import Execution, Olt, User
 from portal.web import audience, live
 from tests.support import routes, seed
 from tests.support.pages import Visitor, soup
@@ -37,6 +38,33 @@ def made(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
     monkeypatch.setattr(live, "render_block", counted)
     return blocks
+
+
+def menu(person: Visitor, shelf_clock: Clock) -> list[str]:
+    """Of the first OLT in the live list, a moment later: the label of its menu, then the entries."""
+    shelf_clock.now += 10
+    button = soup(person.fragment("/olts/", "olts_live")).select_one("#olt-1 .fx-kebab button")
+    assert button is not None and button.parent is not None
+    return [str(button["aria-label"]), *(one.get_text(strip=True) for one in button.parent.select(".dropdown-item"))]
+
+
+def test_the_menu_of_an_olt_offers_what_the_role_may_do_and_follows_every_change(
+    shared: Flask, shelf_clock: Clock
+) -> None:
+    viewer, operator = (reader(shared, shelf_clock, name) for name in ("viewer", "operator"))
+    reads = ["Workflow", "ONUs"]
+    label, *entries = menu(operator, shelf_clock)
+    assert entries == [*reads, "Edit", "Pause…", "Disable"]
+    assert menu(viewer, shelf_clock) == [label, *reads]
+    with shared.app_context():
+        olts.pause([1], "works on the mast", None, "rosa", clock.now())
+    assert menu(operator, shelf_clock) == [label, *reads, "Edit", "Change the pause", "Disable"]
+    with shared.app_context():
+        olts.set_enabled(1, False, "rosa", clock.now())
+    assert menu(operator, shelf_clock) == [label, *reads, "Edit", "Enable"]
+    with written(shared) as session:
+        session.get(Olt, 1).name = "<b>RENAMED</b>"  # type: ignore[union-attr]
+    assert menu(operator, shelf_clock)[0] == menu(viewer, shelf_clock)[0] == "Actions for <b>RENAMED</b>"
 
 
 @pytest.fixture
