@@ -1,13 +1,13 @@
 """Plans, forecasts, phase advice and feasibility on both databases."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from typing import Any
 
 import pytest
 from flask import current_app
-from sqlalchemy import event, select
+from sqlalchemy import select
 from sqlalchemy.exc import IntegrityError
 from sqlalchemy.orm import Session
 
@@ -27,6 +27,7 @@ from portal.services.errors import Conflict
 from portal.services.network import workflows
 from portal.tables import AuditLog, Execution, ExecutionPlan, NodePace, Olt, Pool, QuotaLoss, QuotaTracker, WorkflowNode
 from tests.support.builders import ACTOR, NOW, make_node, make_olt
+from tests.support.statements import statements_of
 
 HOUR = datetime(2026, 11, 27, 10, tzinfo=UTC)
 MINUTE = timedelta(minutes=1)
@@ -376,20 +377,6 @@ def test_what_if_for_many_olts_costs_as_many_statements_as_for_one(session: Sess
         statements_of(partial(feasibility.what_if_many, NOW, dict.fromkeys(some, change))) for some in (olts[:1], olts)
     ]
     assert counted[0] == counted[1]
-
-
-def statements_of(work: Callable[[], object]) -> int:
-    seen: list[str] = []
-
-    def note(_connection: object, _cursor: object, statement: str, *_more: object) -> None:
-        seen.append(statement)
-
-    event.listen(db.engine, "before_cursor_execute", note)
-    try:
-        work()
-    finally:
-        event.remove(db.engine, "before_cursor_execute", note)
-    return len(seen)
 
 
 def test_an_olt_that_has_time_enough_but_loses_a_quota_is_found_among_all(session: Session) -> None:

@@ -344,6 +344,14 @@ def test_each_cause_has_its_words_in_an_alert_and_on_a_page() -> None:
 # How long the runs took
 
 
+def test_a_slot_that_became_no_execution_adds_no_time(session: Session, node: WorkflowNode, now: datetime) -> None:
+    refresh(now)
+    for number in (1, 2, 3):
+        tick(now + number * 5 * MINUTE)  # the first still waits for its poller
+    kept = tracker(session, now)
+    assert (kept.quota_skipped, kept.total_duration_ms, kept.timed) == (2, 0, 0)
+
+
 def test_the_mean_duration_is_that_of_the_runs_that_have_one(
     session: Session, node: WorkflowNode, now: datetime
 ) -> None:

@@ -280,14 +280,26 @@ def test_trials_are_deleted_after_a_day(session: Session, queued: list[tuple[Any
     assert session.scalar(select(func.count()).select_from(Trial)) == 0
 
 
-def probed(session: Session, olt: Olt, now: datetime, retries: int = 0) -> Probe:
-    probe_id = probes.request(
+def requested(olt: Olt, now: datetime, retries: int = 0) -> int:
+    return probes.request(
         address=olt.address, port=olt.port, credential_id=olt.credential_id, timeout=olt.timeout, retries=retries,
         actor="rosa", now=now,
     )  # fmt: skip
+
+
+def probed(session: Session, olt: Olt, now: datetime, retries: int = 0) -> Probe:
+    probe_id = requested(olt, now, retries)
     trying.run_probe(probe_id)
     session.expire_all()
     return session.get_one(Probe, probe_id)
+
+
+def test_a_connection_test_of_the_address_of_a_deleted_olt_is_of_no_olt(
+    session: Session, queued: list[tuple[Any, ...]], now: datetime
+) -> None:
+    olt = make_olt()
+    olts.delete(olt.id, "replaced", "rosa", now)
+    assert session.get_one(Probe, requested(olt, now)).olt_id is None
 
 
 def system(**settings: Any) -> FakeSession:

@@ -1,6 +1,7 @@
 """After the host's clock was set back: nodes go on at their interval, no slot is used twice, and the log says so."""
 
 from datetime import datetime, timedelta
+from functools import partial
 
 import pytest
 from sqlalchemy import select, text, update
@@ -11,6 +12,7 @@ from portal.extensions import db
 from portal.services.dispatch import reachability, reaping, set_back
 from portal.tables import CoordinatorLog, Execution, Olt, WorkflowNode
 from tests.support.builders import make_node, make_olt
+from tests.support.statements import statements_of
 from tests.support.ticking import tick
 
 SECOND, MINUTE, HOUR = timedelta(seconds=1), timedelta(minutes=1), timedelta(hours=1)
@@ -74,6 +76,16 @@ def test_what_the_rules_of_time_put_ahead_stays_where_it_is(session: Session, no
     session.rollback()
     assert before == {node.id: node.next_run_at for node in session.scalars(select(WorkflowNode))}
     assert session.scalars(select(CoordinatorLog)).all() == []
+
+
+def test_where_no_clock_lies_ahead_a_look_costs_the_same_however_many_intervals_there_are(
+    session: Session, now: datetime
+) -> None:
+    olt, costs = make_olt(), set()
+    for interval in ("5m", "10m", "15m"):
+        make_node(olt, interval, interval=interval)
+        costs.add(statements_of(partial(set_back.wind_back, now)))
+    assert len(costs) == 1
 
 
 def test_a_cron_line_fires_again_where_its_slot_was_not_used(session: Session, now: datetime) -> None:

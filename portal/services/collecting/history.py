@@ -47,7 +47,7 @@ def _gather(edge: datetime) -> int:
         before = _existing(session, list(hours))
         merged = [_merged(key, [*singles, *before.get(key, ())]) for key, singles in hours.items()]
         keys = [(row.onu_id, row.metric, row.collected_at) for row in rows]
-        session.execute(delete(OnuHistory).where(_is_one_of(keys), OnuHistory.span == 0))
+        session.execute(delete(OnuHistory).where(_is_one_of(keys)))
         session.expunge_all()
         written = [(*key[:2], moment(session, key[2]), *rest) for key, *rest in merged]
         upsert_rows(session, OnuHistory, _COLUMNS, sorted(written, key=lambda row: row[:3]), _KEY, _COLUMNS[3:])

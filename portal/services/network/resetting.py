@@ -37,7 +37,8 @@ def reset_node(node_id: int, seen: int, actor: str, now: datetime) -> None:
         master = _master(node, template_node)
         columns = columns_of(template_node)
         changes = workflows.change(session, node, columns, master, actor, now)
-        moved = _to_its_place(node, session.query(TemplateNode).filter_by(template_id=template_node.template_id).all())
+        siblings = session.query(TemplateNode).filter_by(template_id=template_node.template_id)
+        moved = _to_its_place(node, template_node, siblings.all())
         if changes or moved or node.overridden:
             node.overridden = False
             workflows.record(session, begun, "node.reset", node, changes, actor, now)
@@ -54,7 +55,7 @@ def _master(node: WorkflowNode, template_node: TemplateNode) -> WorkflowNode | N
     return found
 
 
-def _to_its_place(node: WorkflowNode, template: Sequence[TemplateNode]) -> bool:
+def _to_its_place(node: WorkflowNode, template_node: TemplateNode, template: Sequence[TemplateNode]) -> bool:
     """Before the first of its siblings that comes later in the template; whether it was elsewhere."""
     order = {one.id: place for place, one in enumerate(sorted(template, key=lambda one: (one.position, one.id)))}
     siblings = [one for one in node.workflow.nodes if one.master is node.master]
@@ -62,7 +63,7 @@ def _to_its_place(node: WorkflowNode, template: Sequence[TemplateNode]) -> bool:
     places = [order[one.template_node_id] for one in siblings if one.template_node_id in order]
     if places == sorted(places):
         return False
-    own = order[node.template_node_id] if node.template_node_id else 0
+    own = order[template_node.id]
     others = [one for one in siblings if one is not node]
     later = (place for place, one in enumerate(others) if one.template_node_id and order[one.template_node_id] > own)
     others.insert(next(later, len(others)), node)
