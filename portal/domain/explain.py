@@ -21,10 +21,10 @@ from portal.domain.explain_facts import (
     meant,
     waiting_span,
 )
-from portal.domain.explain_words import ERRORS, SKIPS
 from portal.domain.messages import N_, Message
 from portal.domain.saying import At, Took
 from portal.domain.statuses import EventType, ExecutionStatus, LossCause, OltState, SkipReason, StepStatus
+from portal.domain.words import ERRORS, SKIPS
 
 OFF = frozenset({EventType.TASK_REMOVED, EventType.OLT_DISABLED})
 

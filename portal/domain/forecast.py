@@ -10,6 +10,7 @@ from portal.domain.messages import N_, Message
 from portal.domain.plans import PlannedSlot, PlanNode
 from portal.domain.quota import Counts
 from portal.domain.statuses import LossCause
+from portal.domain.words import LOSSES
 
 NOTABLE_MS = 5_000  # a run is longer than usual from so much on …
 NOTABLE_SHARE = 1.1  # … and by more than so much of the usual
@@ -17,23 +18,6 @@ _FAILURES = frozenset(
     {LossCause.TIMEOUT, LossCause.UNREACHABLE, LossCause.DEVICE, LossCause.WORKER_LOST, LossCause.INTERNAL}
 )
 _CROWDED = frozenset({LossCause.OLT_BUSY, LossCause.OVERRUN})
-
-CAUSES: Mapping[LossCause, Message] = {
-    LossCause.OLT_BUSY: N_("the OLT is busy"),
-    LossCause.POOL_FULL: N_("no poller is free"),
-    LossCause.OVERRUN: N_("its runs take longer than its interval"),
-    LossCause.TIMEOUT: N_("the OLT does not answer in time"),
-    LossCause.UNREACHABLE: N_("the OLT cannot be reached"),
-    LossCause.PAUSED: N_("the OLT is paused"),
-    LossCause.RESTART: N_("nothing was scheduled during a restart"),
-    LossCause.DISABLED: N_("it was disabled"),
-    LossCause.CANCELLED: N_("runs were cancelled"),
-    LossCause.DEVICE: N_("the OLT answers with errors"),
-    LossCause.WORKER_LOST: N_("workers were lost"),
-    LossCause.INTERNAL: N_("a fault of this program"),
-    LossCause.PENDING: N_("runs will not end in time"),
-    LossCause.UNKNOWN: N_("the cause is not known"),
-}
 
 
 @dataclass(frozen=True)
@@ -100,8 +84,8 @@ def sentence(of: Forecast) -> Message:
                   **so, node=of.node, seconds=of.seconds)  # fmt: skip
     if of.node:
         return N_("will end at %(completed)d of %(required)d: %(cause)s, most of its time goes to %(node)s",
-                  **so, cause=CAUSES[of.cause], node=of.node)  # fmt: skip
-    return N_("will end at %(completed)d of %(required)d: %(cause)s", **so, cause=CAUSES[of.cause])
+                  **so, cause=LOSSES[of.cause], node=of.node)  # fmt: skip
+    return N_("will end at %(completed)d of %(required)d: %(cause)s", **so, cause=LOSSES[of.cause])
 
 
 def slower(node: PlanNode, usual_ms: int, runs: int) -> Slower:

@@ -12,6 +12,7 @@ from flask_login import current_user
 from werkzeug.wrappers import Response as BaseResponse
 
 from portal.domain.statuses import Role
+from portal.domain.words import OLT_STATES
 from portal.extensions import htmx
 from portal.queries import catalogue, holders, keyset, olts, workflows
 from portal.services.errors import Invalid
@@ -23,16 +24,12 @@ from portal.web.export import Cell, csv_file
 from portal.web.formatting import now, number
 from portal.web.forms import DeleteForm, OltForm
 from portal.web.trials import MODES
+from portal.web.words import DISABLED, face
 
 bp = Blueprint("olts", __name__, url_prefix="/olts")
 
-STATE_WORDS = {
-    "unreachable": _l("Unreachable"),
-    "paused": _l("Paused"),
-    "up": _l("Up"),
-    "unknown": _l("Not read yet"),
-    "disabled": _l("Disabled"),
-}
+# As they are offered: what needs somebody comes first.
+STATE_WORDS = {state.value: face(state).label for state in OLT_STATES} | {"disabled": DISABLED.label}
 
 # Of the export; as far as "Enabled" they are what the import takes.
 EXPORTED = (

@@ -31,6 +31,7 @@ from portal.domain.statuses import (
     Trigger,
 )
 from portal.domain.table_sizes import SizeOutcome
+from portal.domain.words import ERRORS, LOSSES, OLT_STATES, SKIPS, skipped
 from portal.queries import decision_log
 
 
@@ -47,7 +48,7 @@ RUNNING = Face(_l("Running"), "blue", "loader-2")
 SUCCESS = Face(_l("Succeeded"), "quiet", "check")
 FAILED = Face(_l("Failed"), "red", "circle-x")
 INTERRUPTED = Face(_l("Interrupted"), "amber", "player-stop")
-UNKNOWN = Face(_l("Not read yet"), "muted", "circle-dashed")
+UNKNOWN = Face(_l(OLT_STATES[OltState.UNKNOWN]), "muted", "circle-dashed")
 DISABLED = Face(_l("Disabled"), "muted", "ban")
 
 FACES: Mapping[type[StrEnum], Mapping[str, Face]] = {
@@ -67,9 +68,9 @@ FACES: Mapping[type[StrEnum], Mapping[str, Face]] = {
     },
     OltState: {
         "unknown": UNKNOWN,
-        "up": Face(_l("Up"), "quiet", "circle-check"),
-        "unreachable": Face(_l("Unreachable"), "red", "plug-connected-x"),
-        "paused": Face(_l("Paused"), "amber", "player-pause"),
+        "up": Face(_l(OLT_STATES[OltState.UP]), "quiet", "circle-check"),
+        "unreachable": Face(_l(OLT_STATES[OltState.UNREACHABLE]), "red", "plug-connected-x"),
+        "paused": Face(_l(OLT_STATES[OltState.PAUSED]), "amber", "player-pause"),
     },
     Presence: {
         "ENABLED": Face(_l("Present"), "quiet", "circle-check"),
@@ -116,20 +117,20 @@ FACES: Mapping[type[StrEnum], Mapping[str, Face]] = {
         "impossible": Face(_l("Does not fit"), "red", "circle-x"),
     },
     LossCause: {
-        "olt_busy": Face(_l("OLT busy"), "amber", "hourglass"),
-        "pool_full": Face(_l("No free poller"), "amber", "cpu"),
-        "overrun": Face(_l("Its run was still going on"), "amber", "clock-exclamation"),
-        "timeout": Face(_l("Timed out"), "red", "clock-exclamation"),
-        "unreachable": Face(_l("Unreachable"), "red", "plug-connected-x"),
-        "paused": Face(_l("Paused"), "amber", "player-pause"),
-        "restart": Face(_l("Scheduler not running"), "amber", "power"),
+        "olt_busy": Face(_l(LOSSES[LossCause.OLT_BUSY]), "amber", "hourglass"),
+        "pool_full": Face(_l(LOSSES[LossCause.POOL_FULL]), "amber", "cpu"),
+        "overrun": Face(_l(LOSSES[LossCause.OVERRUN]), "amber", "clock-exclamation"),
+        "timeout": Face(_l(LOSSES[LossCause.TIMEOUT]), "red", "clock-exclamation"),
+        "unreachable": Face(_l(LOSSES[LossCause.UNREACHABLE]), "red", "plug-connected-x"),
+        "paused": Face(_l(LOSSES[LossCause.PAUSED]), "amber", "player-pause"),
+        "restart": Face(_l(LOSSES[LossCause.RESTART]), "amber", "power"),
         "disabled": DISABLED,
-        "cancelled": Face(_l("Cancelled"), "amber", "player-stop"),
-        "device": Face(_l("Error of the OLT"), "red", "alert-circle"),
-        "worker_lost": Face(_l("Poller lost"), "red", "heartbeat"),
-        "internal": Face(_l("Fault of this program"), "red", "alert-circle"),
-        "pending": Face(_l("Not ended yet"), "muted", "hourglass"),
-        "unknown": Face(_l("Not known"), "muted", "question-mark"),
+        "cancelled": Face(_l(LOSSES[LossCause.CANCELLED]), "amber", "player-stop"),
+        "device": Face(_l(LOSSES[LossCause.DEVICE]), "red", "alert-circle"),
+        "worker_lost": Face(_l(LOSSES[LossCause.WORKER_LOST]), "red", "heartbeat"),
+        "internal": Face(_l(LOSSES[LossCause.INTERNAL]), "red", "alert-circle"),
+        "pending": Face(_l(LOSSES[LossCause.PENDING]), "muted", "hourglass"),
+        "unknown": Face(_l(LOSSES[LossCause.UNKNOWN]), "muted", "question-mark"),
     },
     AlertKind: {
         "quota_violation": Face(_l("Quota not met"), "quiet", "trending-down"),
@@ -171,45 +172,6 @@ OFFLINE = Face(_l("Offline"), "red", "antenna-bars-off")
 NO_READING = Face(_l("No reading"), "muted", "minus")
 NO_SIGN = Face(_l("No sign"), "red", "heartbeat")
 AT_RISK = Face(pgettext("quota", "At risk"), "amber", "alert-triangle")
-
-ERRORS: Mapping[ErrorKind, LazyString] = {
-    ErrorKind.TIMEOUT: _l("The OLT did not answer in time"),
-    ErrorKind.AUTH: _l("The OLT refused the SNMP credential"),
-    ErrorKind.NO_SUCH_OBJECT: _l("The OLT does not have this OID"),
-    ErrorKind.NOT_INCREASING: _l("The OLT sent its rows in a loop; the walk was stopped"),
-    ErrorKind.TOO_BIG: _l("The OLT could not fit even one value into its answer"),
-    ErrorKind.BAD_OID: _l("The OID cannot be read as one"),
-    ErrorKind.UNREACHABLE: _l("The OLT cannot be reached"),
-    ErrorKind.INCOMPLETE: _l("The table was cut short; no ONU was marked as gone"),
-    ErrorKind.DEVICE: _l("The OLT answered with an error"),
-    ErrorKind.TIME_LIMIT: _l("The node's time limit was reached"),
-    ErrorKind.LEASE_LOST: _l("The reservation of the OLT was lost; the run stopped so that two never overlap"),
-    ErrorKind.WORKER_LOST: _l("The poller vanished in the middle of the run"),
-    ErrorKind.ABORTED: _l("Stopped: its OLT or node was disabled or paused"),
-    ErrorKind.SHUTDOWN: _l("The poller was stopped in the middle of the run; another repeats it while there is time"),
-    ErrorKind.SUPERSEDED: _l("The node's next run came before this one could be repeated"),
-    ErrorKind.POISON: _l("Three pollers were lost on this run; it was given up"),
-    ErrorKind.INTERNAL: _l("A fault of this program, not of the OLT"),
-}
-
-SKIPS: Mapping[SkipReason, LazyString] = {
-    SkipReason.STILL_ACTIVE: _l("The run before was still going on"),
-    SkipReason.OVERRUN: _l("The node's last run was still going on when the slot came"),
-    SkipReason.OLT_BUSY: _l("The node's last run still waited for the OLT"),
-    SkipReason.POOL_FULL: _l("The node's last run still waited for a free poller"),
-    SkipReason.SCHEDULER_DOWN: _l("The scheduler was not running"),
-    SkipReason.OLT_PAUSED: _l("The OLT was paused"),
-    SkipReason.OLT_UNREACHABLE: _l("The OLT was unreachable"),
-    SkipReason.OLT_DISABLED: _l("The OLT was disabled"),
-    SkipReason.NODE_DISABLED: _l("The node was disabled"),
-    SkipReason.TIMED_OUT_EARLIER: _l("An earlier step timed out"),
-    SkipReason.STOPPED_ON_FAILURE: _l("An earlier step failed and the chain stops on failure"),
-    SkipReason.LEASE_LOST: _l("The reservation of the OLT was lost"),
-    SkipReason.ABORTED: _l("The run was cancelled"),
-    SkipReason.CANCELLED: _l("A person cancelled it"),
-    SkipReason.NO_ONUS: _l("No ONU is known yet: run the discovery first"),
-}
-
 
 OUTCOMES: dict[SizeOutcome, LazyString] = {
     SizeOutcome.ANSWERED: _l("answered"),
@@ -274,14 +236,14 @@ def lost_words(lost: Iterable[tuple[LossCause, int]], words: Mapping[StrEnum, st
     return "; ".join(f"{words[cause]}: {slots}" for cause, slots in lost)
 
 
-def error_words(kind: ErrorKind | None) -> LazyString | str:
+def error_words(kind: ErrorKind | None) -> str:
     """The error in words; empty when there is none."""
-    return ERRORS[kind] if kind else ""
+    return gettext(ERRORS[kind]) if kind else ""
 
 
-def skip_words(reason: SkipReason | None) -> LazyString | str:
+def skip_words(reason: SkipReason | None) -> str:
     """Why a step or slot was skipped; empty when it was not."""
-    return SKIPS[reason] if reason else ""
+    return gettext(SKIPS[reason]) if reason else ""
 
 
 def level_face(level: str) -> Face:
@@ -301,10 +263,8 @@ def decided(row: decision_log.Row) -> str:
     if row.event is not EventType.SLOT_SKIPPED or row.reason is None:
         return told(row.message)
     count = row.details.get("slots", 1)
-    told_of = {"node": row.node_name or gettext("a node"), "why": skip_words(row.reason)}
-    if not isinstance(count, int) or count < 2:
-        return gettext("%(node)s: its slot was skipped. %(why)s", **told_of)
-    return gettext("%(node)s: %(count)s slots were skipped. %(why)s", count=count, **told_of)
+    slots = count if isinstance(count, int) else 1
+    return told(skipped(row.node_name or gettext("a node"), slots, row.reason))
 
 
 def outcome_words(outcome: SizeOutcome) -> LazyString:

@@ -90,7 +90,7 @@ def test_what_the_driver_said_is_kept_beside_the_decision_and_not_in_its_sentenc
     """The sentence is said in the reader's language; the driver speaks English only."""
     silence(session, node, now, 3)
     (row,) = changes(session)
-    assert row.message == "OLT-LIMA: unknown → unreachable: silent executions in a row: 3"
+    assert row.message == "OLT-LIMA: Not read yet → Unreachable: silent executions in a row: 3"
     assert "no answer" not in str(row.details["said"])
 
 

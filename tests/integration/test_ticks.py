@@ -206,7 +206,7 @@ def test_slots_of_an_olt_that_is_away_are_skipped_with_the_cause_and_its_clocks_
     assert (plan.new, tickets, found(session)) == ((), [], [])
     (log,) = skipped(session)
     assert (log.reason, log.node_id, log.olt_id, log.scheduled_for) == (reason, node.id, olt.id, now)
-    assert log.details["slots"] == 3 and "3 slots skipped" in log.message
+    assert log.details["slots"] == 3 and "3 slots were skipped" in log.message
     assert clock_of(session, node) == now + 15 * MINUTE
 
 

@@ -6,11 +6,13 @@ from pathlib import Path
 
 from portal.domain import node_fields
 from portal.extensions import Base
+from portal.queries import olt_events
 from portal.services.alerting import channels
 from portal.services.network import credentials, olts
 from portal.tables import AuditLog  # noqa: F401  (tables must be known)
 from portal.web.audit_changes import LABELS
 from portal.web.audit_words import ACTIONS, KINDS, PAGES
+from portal.web.olt_event_words import ICONS
 
 SERVICES = Path(__file__).resolve().parents[2] / "portal" / "services"
 ACTION = re.compile(r"[a-z_]+\.[a-z_]+")
@@ -52,6 +54,10 @@ def used() -> set[str]:
 def test_every_action_of_the_services_has_its_words() -> None:
     assert texts(made=True) == set(map(_bare, MADE)), "say in MADE what it can become"
     assert used() - set(ACTIONS) == set()
+
+
+def test_every_action_of_the_card_of_an_olt_has_its_icon() -> None:
+    assert set(ICONS) == set(olt_events.DONE)
 
 
 def test_no_words_are_left_of_an_action_that_is_no_more() -> None:

@@ -1,6 +1,5 @@
 """Explanations: each verdict and cause from its facts, the slot that is meant, no word about what is not recorded."""
 
-from collections.abc import Iterable
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -22,7 +21,6 @@ from portal.domain.explain_facts import (
     Switch,
     Verdict,
 )
-from portal.domain.explain_words import ERRORS, SKIPS
 from portal.domain.saying import Took, paragraph
 from portal.domain.statuses import (
     TERMINAL,
@@ -34,6 +32,7 @@ from portal.domain.statuses import (
     SkipReason,
     StepStatus,
 )
+from portal.domain.words import ERRORS, SKIPS
 
 SLOT = datetime(2026, 11, 27, 10, 5, tzinfo=UTC)
 NODE = NodeFacts(id=2, name="rx", olt_id=7, olt_name="OLT-7", runs=True, next_run_at=SLOT + timedelta(minutes=15))
@@ -402,14 +401,6 @@ def test_a_chained_node_is_explained_by_the_run_of_its_master_and_its_own_step()
 )
 def test_what_became_of_a_chained_node_is_told_as_recorded(step: StepFacts | None, text: str) -> None:
     assert told(explain(facts(node=replace(NODE, chained="serial"), run=ended(step=step)))).endswith(text)
-
-
-# -- words
-
-
-@pytest.mark.parametrize(("known", "words"), [(ErrorKind, ERRORS), (SkipReason, SKIPS)])
-def test_every_kind_and_reason_has_its_sentence(known: Iterable[Any], words: dict[Any, str]) -> None:
-    assert set(known) == set(words)
 
 
 def test_every_cause_of_a_quota_can_be_explained() -> None:

@@ -14,6 +14,7 @@ from portal.domain import quota
 from portal.domain.messages import N_, Message
 from portal.domain.quota import Counts, TrackerKey
 from portal.domain.statuses import AlertKind, EventType, LossCause, QuotaStatus, Severity, Trigger
+from portal.domain.words import LOSSES
 from portal.extensions import db, transaction
 from portal.models.execution import ACTIVE_SQL
 from portal.services import bulk, decisions
@@ -230,24 +231,6 @@ def _log(
     )  # fmt: skip
 
 
-CAUSES: Mapping[LossCause, Message] = {
-    LossCause.OLT_BUSY: N_("the OLT was busy with another run"),
-    LossCause.POOL_FULL: N_("no poller was free"),
-    LossCause.OVERRUN: N_("the run before took longer than the interval"),
-    LossCause.TIMEOUT: N_("the OLT did not answer in time"),
-    LossCause.UNREACHABLE: N_("the OLT was unreachable"),
-    LossCause.PAUSED: N_("the OLT was paused"),
-    LossCause.RESTART: N_("the scheduler was not running"),
-    LossCause.DISABLED: N_("the node or the OLT was disabled"),
-    LossCause.CANCELLED: N_("somebody cancelled the run"),
-    LossCause.DEVICE: N_("the OLT answered with an error"),
-    LossCause.WORKER_LOST: N_("the poller was lost"),
-    LossCause.INTERNAL: N_("a fault of this program"),
-    LossCause.PENDING: N_("had not ended when the hour was judged"),
-    LossCause.UNKNOWN: N_("the run before had not ended; what kept it was not recorded"),
-}
-
-
 def words(olt_name: str, row: QuotaTracker, bad: Severity, facts: Mapping[str, Any]) -> tuple[Message, Message]:
     """Subject and body of the alert; they are put into a language when it leaves."""
     zone = clock.portal_zone()
@@ -262,7 +245,7 @@ def words(olt_name: str, row: QuotaTracker, bad: Severity, facts: Mapping[str, A
         task=row.task_type,
     )  # fmt: skip
     lost = facts["lost"].items()
-    lines = [N_("Lost: %(slots)d, %(cause)s", slots=slots, cause=CAUSES[LossCause(cause)]) for cause, slots in lost]
+    lines = [N_("Lost: %(slots)d (%(cause)s)", slots=slots, cause=LOSSES[LossCause(cause)]) for cause, slots in lost]
     return subject, alerts.lines(head, *lines)
 
 

@@ -12,17 +12,13 @@ from portal.domain import reachability
 from portal.domain.composite import SnmpTarget
 from portal.domain.messages import N_
 from portal.domain.statuses import AlertKind, ErrorKind, EventType, ExecutionStatus, OltState, Severity, SkipReason
+from portal.domain.words import OLT_STATES
 from portal.extensions import db, transaction
 from portal.services import decisions
 from portal.services.alerting import alerts
 from portal.services.dispatch import waiting
 from portal.services.dispatch.work import target_of
 from portal.tables import Execution, ExecutionAttempt, ExecutionStep, Olt
-
-_WORDS = {
-    OltState.UNKNOWN: N_("unknown"), OltState.UP: N_("up"), OltState.UNREACHABLE: N_("unreachable"),
-    OltState.PAUSED: N_("paused"),
-}  # fmt: skip
 
 
 def note(session: Session, execution: Execution, now: datetime, *, answered: bool, silent: bool, message: str) -> None:
@@ -122,8 +118,8 @@ def change_state(
         olt.state, olt.state_since = state, now
     decisions.record(
         session, EventType.OLT_STATE_CHANGED,
-        N_("%(olt)s: %(before)s → %(after)s: %(cause)s", olt=olt.name, before=_WORDS[before], after=_WORDS[state],
-           cause=cause),
+        N_("%(olt)s: %(before)s → %(after)s: %(cause)s", olt=olt.name, cause=cause,
+           before=OLT_STATES[before], after=OLT_STATES[state]),
         now, olt_id=olt.id, level=level,
         details={"before": before, "after": state, "cause": str(cause), **(details or {})},
     )  # fmt: skip

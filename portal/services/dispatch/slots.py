@@ -10,7 +10,7 @@ from typing import Any, cast
 from sqlalchemy import ColumnElement, Row, Table, and_, bindparam, func, literal_column, select, text, update
 from sqlalchemy.orm import Session, selectinload
 
-from portal.domain import quota
+from portal.domain import quota, words
 from portal.domain.quota import Settlement, TrackerKey
 from portal.domain.slots import DueMaster, NewExecution, Plan, SkippedSlots
 from portal.domain.statuses import ErrorKind, EventType, ExecutionStatus, PollerStatus, SkipReason, Trigger
@@ -50,16 +50,6 @@ SELECT 1 FROM executions {hint} WHERE status = 'PENDING' AND not_before <= :now 
 _RIPE = {
     name: text(_RIPE_SQL.format(hint=hint)).bindparams(bindparam("now", type_=Execution.not_before.type))
     for name, hint in (("sqlite", "INDEXED BY ix_executions_not_before"), ("postgresql", ""))
-}
-
-_WHY = {
-    SkipReason.STILL_ACTIVE: "the node's last execution had not ended",
-    SkipReason.OVERRUN: "the node's last execution was still running",
-    SkipReason.OLT_BUSY: "the node's last execution still waited for its OLT",
-    SkipReason.POOL_FULL: "the node's last execution still waited for a poller",
-    SkipReason.SCHEDULER_DOWN: "nothing ticked when the slot came",
-    SkipReason.OLT_UNREACHABLE: "the OLT does not answer",
-    SkipReason.OLT_PAUSED: "the OLT is paused",
 }
 
 
@@ -224,10 +214,10 @@ def _log_row(skipped: SkippedSlots, now: datetime) -> dict[str, Any]:
     """What services.decisions would write, for one statement that writes all of them."""
     # The firings of a cron line need not be evenly spaced: who asks for one of them needs the line as it was.
     uneven = {"hours": quota.hours_as_json(skipped.hours), "cron": skipped.master.cron} if skipped.hours else {}
-    master, count = skipped.master, "" if skipped.count == 1 else f"{skipped.count} slots "
+    master = skipped.master
     return {
         "event_type": EventType.SLOT_SKIPPED, "level": "WARNING", "timestamp": now, "reason": skipped.reason,
-        "message": f"{master.node_name}: {count}skipped, {_WHY[skipped.reason]}",
+        "message": str(words.skipped(master.node_name, skipped.count, skipped.reason)),
         "olt_id": master.olt_id, "node_id": master.node_id, "execution_id": master.active_id,
         "scheduled_for": skipped.last,
         "details": {"slots": skipped.count, "first": skipped.first.isoformat(), "last": skipped.last.isoformat(),

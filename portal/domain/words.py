@@ -1,10 +1,38 @@
-"""Kinds of failure and reasons of a skip as sentences of an explanation. Pure."""
+"""What members of closed sets are called, once for pages, alerts, explanations and the decision log. Pure.
+
+A new member needs its words here; tests ask for them.
+"""
+
+from collections.abc import Mapping
 
 from portal.domain.messages import N_, Message
-from portal.domain.statuses import ErrorKind, SkipReason
+from portal.domain.statuses import ErrorKind, LossCause, OltState, SkipReason
 
-# The same words as those of pages (portal/web/words.py), so that they are translated once.
-ERRORS: dict[ErrorKind, Message] = {
+OLT_STATES: Mapping[OltState, Message] = {
+    OltState.UNREACHABLE: N_("Unreachable"),
+    OltState.PAUSED: N_("Paused"),
+    OltState.UP: N_("Up"),
+    OltState.UNKNOWN: N_("Not read yet"),
+}
+
+LOSSES: Mapping[LossCause, Message] = {
+    LossCause.OLT_BUSY: N_("OLT busy"),
+    LossCause.POOL_FULL: N_("No free poller"),
+    LossCause.OVERRUN: N_("Its run was still going on"),
+    LossCause.TIMEOUT: N_("Timed out"),
+    LossCause.UNREACHABLE: N_("Unreachable"),
+    LossCause.PAUSED: N_("Paused"),
+    LossCause.RESTART: N_("Scheduler not running"),
+    LossCause.DISABLED: N_("Disabled"),
+    LossCause.CANCELLED: N_("Cancelled"),
+    LossCause.DEVICE: N_("Error of the OLT"),
+    LossCause.WORKER_LOST: N_("Poller lost"),
+    LossCause.INTERNAL: N_("Fault of this program"),
+    LossCause.PENDING: N_("Not ended yet"),
+    LossCause.UNKNOWN: N_("Not known"),
+}
+
+ERRORS: Mapping[ErrorKind, Message] = {
     ErrorKind.TIMEOUT: N_("The OLT did not answer in time"),
     ErrorKind.AUTH: N_("The OLT refused the SNMP credential"),
     ErrorKind.NO_SUCH_OBJECT: N_("The OLT does not have this OID"),
@@ -24,7 +52,7 @@ ERRORS: dict[ErrorKind, Message] = {
     ErrorKind.INTERNAL: N_("A fault of this program, not of the OLT"),
 }
 
-SKIPS: dict[SkipReason, Message] = {
+SKIPS: Mapping[SkipReason, Message] = {
     SkipReason.STILL_ACTIVE: N_("The run before was still going on"),
     SkipReason.OVERRUN: N_("The node's last run was still going on when the slot came"),
     SkipReason.OLT_BUSY: N_("The node's last run still waited for the OLT"),
@@ -41,3 +69,10 @@ SKIPS: dict[SkipReason, Message] = {
     SkipReason.CANCELLED: N_("A person cancelled it"),
     SkipReason.NO_ONUS: N_("No ONU is known yet: run the discovery first"),
 }
+
+
+def skipped(node: str, slots: int, reason: SkipReason) -> Message:
+    """The decision that slots of a node do not run."""
+    if slots < 2:
+        return N_("%(node)s: its slot was skipped. %(why)s", node=node, why=SKIPS[reason])
+    return N_("%(node)s: %(count)s slots were skipped. %(why)s", node=node, count=slots, why=SKIPS[reason])
