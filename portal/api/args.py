@@ -14,6 +14,7 @@ from portal.api.errors import ApiError, invalid
 from portal.api.schema import Schema, schema_of
 from portal.domain import fields, moments
 from portal.domain.fields import FieldError, Reader
+from portal.queries import keyset
 
 LARGEST_ID = 2**31 - 1  # what an INTEGER column holds on PostgreSQL
 LARGEST_BODY = 64 * 1024
@@ -65,6 +66,25 @@ def moment(name: str, description: str) -> Arg:
 def opaque(name: str, description: str, read: Callable[[str], Any]) -> Arg:
     """Text that only `read` understands."""
     return Arg(name, description, {"type": "string"}, read)
+
+
+def _cursor(text: str) -> str:
+    if not keyset.is_cursor(text):
+        raise ArgError(
+            "is not one that this list gave out: follow `next`, or leave it out to begin with the first page"
+        )
+    return text
+
+
+CURSOR = opaque("cursor", "Where the page begins; a part of `next`.", _cursor)
+
+
+def begin(cursor: str | None, order: keyset.Order) -> str:
+    """The cursor, "" for the first page; ApiError 400 when a list in another order gave it out."""
+    if cursor and not keyset.fits(cursor, order):
+        wrong = "belongs to a list with other arguments: follow `next`, or leave it out to begin with the first page"
+        raise invalid({"cursor": wrong})
+    return cursor or ""
 
 
 def _default(value: Any) -> Schema:

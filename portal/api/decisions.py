@@ -48,7 +48,7 @@ LOG_ARGS = (
     args.moment("since", "Only those at this time or later. A search over all OLTs goes back 6 hours, 24 at most."),
     args.moment("until", "Only those before this time."),
     args.whole("limit", "Length of a page.", 1, LARGEST_PAGE, keyset.PAGE_SIZE),
-    args.opaque("cursor", "Where the page begins; a part of `next`.", str),
+    args.CURSOR,
 )
 
 
@@ -62,10 +62,7 @@ def list_decisions(limit: int, cursor: str | None, **given: Any) -> Reply:
         level=given["level"] or "", event=given["type"], olt_id=given["olt"], node_id=given["node"],
         text=given["text"] or "", since=given["since"], until=given["until"],
     ).bounded(clock.now())  # fmt: skip
-    if cursor and not keyset.fits(cursor, wanted.order):
-        raise invalid({"cursor": "is not one that this list gave out with these arguments: follow `next`, or leave it "
-                                 "out to begin with the first page"})  # fmt: skip
-    page = decision_log.page(wanted, cursor or "", limit)
+    page = decision_log.page(wanted, args.begin(cursor, wanted.order), limit)
     following = _following(page.next, wanted) if page.next else None
     return Reply(decision_bodies.DecisionList([_decision(row) for row in page.rows], following, wanted.since))
 

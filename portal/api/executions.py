@@ -6,7 +6,7 @@ from flask import request, url_for
 
 from portal import clock
 from portal.api import access, args, bodies
-from portal.api.errors import ApiError, invalid
+from portal.api.errors import ApiError
 from portal.api.operations import Reply, operation
 from portal.domain.statuses import ExecutionStatus, Role, Trigger
 from portal.queries import api as query
@@ -18,15 +18,7 @@ TAG = "Executions"
 PAGE = 50
 LARGEST_PAGE = 200
 
-_BAD_CURSOR = "is not one that this list gave out: follow `next`, or leave it out to begin with the first page"
-_OTHER_LIST = "belongs to a list with other arguments: follow `next`, or leave it out to begin with the first page"
 _SUMMARY = tuple(bodies.Execution.__dataclass_fields__)
-
-
-def _cursor(text: str) -> str:
-    if not query.is_cursor(text):
-        raise args.ArgError(_BAD_CURSOR)
-    return text
 
 
 LIST_ARGS = (
@@ -37,7 +29,7 @@ LIST_ARGS = (
     args.moment("since", "Only slots at this time or later."),
     args.moment("until", "Only slots before this time."),
     args.whole("limit", "Length of a page.", 1, LARGEST_PAGE, PAGE),
-    args.opaque("cursor", "Where the page begins; a part of `next`.", _cursor),
+    args.CURSOR,
 )
 
 
@@ -50,9 +42,7 @@ def list_executions(limit: int, cursor: str | None, **given: Any) -> Reply:
     meanwhile neither repeat nor hide others.
     """
     wanted = query.Filter(**given)
-    if cursor and not query.fits(cursor, wanted):
-        raise invalid({"cursor": _OTHER_LIST})
-    page = query.executions(wanted, cursor or "", limit)
+    page = query.executions(wanted, args.begin(cursor, wanted.order), limit)
     items = [bodies.Execution(**vars(row)) for row in page.rows]
     return Reply(bodies.ExecutionList(items, _following(page.next) if page.next else None))
 

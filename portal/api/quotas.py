@@ -9,26 +9,16 @@ from flask import request, url_for
 from portal import clock
 from portal.api import args
 from portal.api import quota_bodies as bodies
-from portal.api.errors import ApiError, invalid
+from portal.api.errors import ApiError
 from portal.api.operations import Reply, operation
 from portal.domain.fields import shown
 from portal.domain.quota import TASK_TYPE_LENGTH
 from portal.domain.statuses import QuotaStatus, Role, Severity
-from portal.queries import api as cursors
 from portal.queries import keyset, quota_list, quota_slots, violations
 from portal.queries.quota_slots import Slot
 
 TAG = "Quotas"
 LARGEST_PAGE = 200
-
-_BAD_CURSOR = "is not one that this list gave out: follow `next`, or leave it out to begin with the first page"
-_OTHER_LIST = "belongs to a list with other arguments: follow `next`, or leave it out to begin with the first page"
-
-
-def _cursor(text: str) -> str:
-    if not cursors.is_cursor(text):
-        raise args.ArgError(_BAD_CURSOR)
-    return text
 
 
 def _task_type(text: str) -> str:
@@ -46,7 +36,7 @@ def _yes_or_no(text: str) -> bool:
 
 _PLACE = (
     args.whole("limit", "Length of a page.", 1, LARGEST_PAGE, keyset.PAGE_SIZE),
-    args.opaque("cursor", "Where the page begins; a part of `next`.", _cursor),
+    args.CURSOR,
 )
 _WHICH = (
     args.whole("olt", "Only those of the OLT with this id."),
@@ -66,12 +56,6 @@ VIOLATION_ARGS = (
 )  # fmt: skip
 
 
-def _checked(cursor: str | None, order: keyset.Order) -> str:
-    if cursor and not keyset.fits(cursor, order):
-        raise invalid({"cursor": _OTHER_LIST})
-    return cursor or ""
-
-
 def _following(view: str, cursor: str, since: datetime | None = None) -> str | None:
     """Where the next page is; a list that was bounded keeps its bound."""
     same: dict[str, Any] = {**({"since": since.isoformat()} if since else {}), **request.args, "cursor": cursor}
@@ -84,7 +68,7 @@ def _following(view: str, cursor: str, since: datetime | None = None) -> str | N
 def list_quotas(limit: int, cursor: str | None, task_type: str | None, **given: Any) -> Reply:
     """The runs that each OLT was promised of each task in each hour, and what became of them; newest hour first."""
     wanted = quota_list.Filter(task_type=task_type or "", **given).bounded(clock.now())
-    page = quota_list.page(wanted, clock.now(), _checked(cursor, wanted.order), limit)
+    page = quota_list.page(wanted, clock.now(), args.begin(cursor, wanted.order), limit)
     items = [bodies.Quota(**row.as_dict()) for row in page.rows]
     return Reply(bodies.QuotaList(items, _following("list_quotas", page.next, wanted.since), wanted.since))
 
@@ -121,7 +105,7 @@ def list_violations(limit: int, cursor: str | None, olt: int | None, task_type: 
     first.
     """
     wanted = violations.Filter(olt_id=olt, task_type=task_type or "", **given)
-    page = violations.page(wanted, _checked(cursor, wanted.order), limit)
+    page = violations.page(wanted, args.begin(cursor, wanted.order), limit)
     items = [bodies.Violation(**_violation(row)) for row in page.rows]
     return Reply(bodies.ViolationList(items, _following("list_violations", page.next)))
 

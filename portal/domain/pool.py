@@ -1,7 +1,8 @@
 """Rules about the pool of pollers: what busy and saturated mean. Pure."""
 
-from datetime import datetime
+from datetime import datetime, timedelta
 
+UNSEEN_AFTER = timedelta(seconds=30)  # a poller writes its row at least every 10 s
 SATURATED_ABOVE = 75.0  # percent of the last minute that the pollers were busy
 
 

@@ -7,10 +7,10 @@ from typing import Any
 
 from sqlalchemy import Select, func, select
 
+from portal.domain.pool import UNSEEN_AFTER
 from portal.domain.statuses import ErrorKind, ExecutionStatus, Trigger
 from portal.extensions import db
 from portal.queries import keyset
-from portal.queries.pulse import UNSEEN_AFTER
 from portal.tables import Execution, Olt, Poller, Pool
 
 
@@ -66,21 +66,6 @@ _COLUMNS = (
     Execution.not_before, Execution.queued_at, Execution.started_at, Execution.finished_at, Execution.duration_ms,
     Execution.delay_ms, Execution.attempt, Execution.worker, Execution.error_kind, Execution.error_message,
 )  # fmt: skip
-
-
-def is_cursor(text: str) -> bool:
-    """True for a cursor that `executions` gave out: an id, or a slot and an id, and no way back."""
-    found = keyset.decode(text, 2) or keyset.decode(text, 1)
-    if found is None or found[1]:
-        return False
-    *slot, ident = found[0]
-    timed = not slot or (isinstance(slot[0], datetime) and slot[0].tzinfo is not None)
-    return timed and type(ident) is int and 0 <= ident < 2**63
-
-
-def fits(cursor: str, wanted: Filter) -> bool:
-    """True for a cursor of a list in the same order."""
-    return keyset.fits(cursor, wanted.order)
 
 
 def executions(wanted: Filter, cursor: str, size: int) -> keyset.Page[ExecutionRow]:

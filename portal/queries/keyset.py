@@ -82,6 +82,16 @@ def decode(cursor: str, length: int) -> tuple[list[Any], bool] | None:
     return found[1:] if found else None
 
 
+def is_cursor(text: str) -> bool:
+    """True for the cursor of a list that has no way back, by id or by a time and an id."""
+    found = decode(text, 2) or decode(text, 1)
+    if found is None or found[1]:
+        return False
+    *first, ident = found[0]
+    timed = not first or (isinstance(first[0], datetime) and first[0].tzinfo is not None)
+    return timed and type(ident) is int and 0 <= ident < 2**63
+
+
 def fits(cursor: str, order: Order) -> bool:
     """True for a cursor of a list in this order."""
     return _position(cursor, order) is not None

@@ -6,11 +6,11 @@ from math import floor
 
 from sqlalchemy import and_, case, func, select
 
-from portal.domain.pool import SATURATED_ABOVE
+from portal.domain.pool import SATURATED_ABOVE, UNSEEN_AFTER
 from portal.domain.statuses import PollerStatus
 from portal.extensions import db
 from portal.models.types import off_its_index
-from portal.queries.pulse import UNSEEN_AFTER, share
+from portal.queries.pulse import share
 from portal.tables import Execution, Olt, Poller, PollerStats, Pool, SchedulerState
 
 ROOMY_BELOW = 60.0  # percent busy at which a pool still has room for a bad minute

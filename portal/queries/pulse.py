@@ -6,14 +6,13 @@ from typing import Any
 
 from sqlalchemy import Select, case, func, select, true
 
-from portal.domain.pool import SATURATED_ABOVE
+from portal.domain.pool import SATURATED_ABOVE, UNSEEN_AFTER
+from portal.domain.schedule import DELAYED_AFTER
 from portal.domain.statuses import ExecutionStatus, PollerStatus
 from portal.extensions import db
 from portal.tables import Execution, Poller, SchedulerState
 
 SILENT_AFTER = timedelta(seconds=5)  # the scheduler ticks each second
-UNSEEN_AFTER = timedelta(seconds=30)  # a poller writes its row at least every 10 s
-LATE_AFTER = timedelta(seconds=2)  # design §5.7
 
 
 @dataclass(frozen=True)
@@ -83,6 +82,6 @@ def read(now: datetime) -> Pulse:
         busy_percent=share(row.seconds or 0.0),
         waiting=row.waiting,
         oldest_due=oldest,
-        late=oldest is not None and now - oldest > LATE_AFTER,
+        late=oldest is not None and now - oldest > DELAYED_AFTER,
         trouble=row.error or "",
     )

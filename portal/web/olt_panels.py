@@ -16,8 +16,8 @@ from portal.web import live, olt_event_words
 from portal.web.access import requires
 from portal.web.audience import wants_fragment
 from portal.web.formatting import now
-from portal.web.olts import one
 from portal.web.quotas import card as quota_card
+from portal.web.workflow_answers import olt_or_404
 
 bp = Blueprint("olt_panels", __name__, url_prefix="/olts")
 
@@ -33,7 +33,7 @@ def _panel(olt: Olt, name: str, **facts: Any) -> Response:
 @requires(Role.VIEWER)
 def past(olt_id: int) -> Response:
     """Its last executions, and what happened to it. Live."""
-    olt = one(olt_id)
+    olt = olt_or_404(olt_id)
     return _panel(
         olt, "past", executions=olts.last_executions(olt_id), events=olt_events.of(olt_id, now()),
         event_words=olt_event_words.words,
@@ -44,7 +44,7 @@ def past(olt_id: int) -> Response:
 @requires(Role.VIEWER)
 def sides(olt_id: int) -> Response:
     """Its promises, its ports, and how it is reached. Live."""
-    olt = one(olt_id)
+    olt = olt_or_404(olt_id)
     return _panel(
         olt, "sides", promises=quota_card(olt_id), ports=olts.ports(olt_id),
         credential=catalogue.credential(olt.credential_id),
@@ -55,14 +55,14 @@ def sides(olt_id: int) -> Response:
 @requires(Role.VIEWER)
 def capacity(olt_id: int) -> Response:
     """How its work fits into its hours. Live, each minute."""
-    return _panel(one(olt_id), "capacity", fit=feasibility.of_olt(olt_id, now()))
+    return _panel(olt_or_404(olt_id), "capacity", fit=feasibility.of_olt(olt_id, now()))
 
 
 @bp.get("/<int:olt_id>/costs")
 @requires(Role.VIEWER)
 def costs(olt_id: int) -> Response:
     """What costs it most, and what its answers have taught."""
-    olt, asked = one(olt_id), ledger.period(COSTLIEST_OF)
+    olt, asked = olt_or_404(olt_id), ledger.period(COSTLIEST_OF)
     return _panel(
         olt, "costs", ledger=ledger.top(asked, olt_id) if asked else [], fine=ledger_words.fine,
         told=ledger_words.told, sizes=learned.sizes(olt), families=learned.families(olt_id),
@@ -73,7 +73,7 @@ def costs(olt_id: int) -> Response:
 @requires(Role.OPERATOR)
 def oids(olt_id: int) -> BaseResponse:
     """What the catalogue offers for it, for the list under a field; whoever comes by itself goes to the catalogue."""
-    olt = one(olt_id)
+    olt = olt_or_404(olt_id)
     if not wants_fragment():
         return redirect(url_for("catalogue.index", brand=olt.brand.key))
     return live.render("trials/_choices.html", choices=catalogue.oid_choices(olt.brand_id))

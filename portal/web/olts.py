@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import asdict
 from typing import Any
 
-from flask import Blueprint, Response, abort, flash, redirect, render_template, request, url_for
+from flask import Blueprint, Response, flash, redirect, render_template, request, url_for
 from flask_babel import gettext as _
 from flask_babel import lazy_gettext as _l
 from flask_babel import ngettext
@@ -25,6 +25,7 @@ from portal.web.formatting import now, number
 from portal.web.forms import DeleteForm, OltForm
 from portal.web.trials import MODES
 from portal.web.words import DISABLED, face
+from portal.web.workflow_answers import olt_or_404
 
 bp = Blueprint("olts", __name__, url_prefix="/olts")
 
@@ -38,12 +39,6 @@ EXPORTED = (
 )  # fmt: skip
 
 Page = str | BaseResponse | tuple[str, int]
-
-
-def one(olt_id: int) -> Olt:
-    """The OLT, or 404."""
-    olt: Olt = olts.get(olt_id) or abort(404)
-    return olt
 
 
 def _wanted() -> olts.OltFilter:
@@ -159,7 +154,7 @@ def _title(wanted: olts.OltFilter, counts: Mapping[str, int]) -> str:
 @requires(Role.VIEWER)
 def detail(olt_id: int) -> Response:
     """One OLT: its state, who holds it, its hour and its workflow; the rest comes by itself (web.olt_panels). Live."""
-    olt = one(olt_id)
+    olt = olt_or_404(olt_id)
     running = olts.running_now([olt.id]).get(olt.id)
     return live.render(
         "olts/detail.html",
@@ -202,7 +197,7 @@ def create() -> Page:
 @requires(Role.OPERATOR)
 def edit(olt_id: int) -> Page:
     """Form of a stored OLT."""
-    olt = one(olt_id)
+    olt = olt_or_404(olt_id)
     form, credentials = OltForm(data=OltForm.stored(olt)), catalogue.credentials()
     form.offer(catalogue.brands(), credentials)
     if not form.validate_on_submit():
@@ -225,7 +220,7 @@ def _form(form: OltForm, olt: Olt | None) -> tuple[str, int]:
 @requires(Role.OPERATOR)
 def set_enabled(olt_id: int) -> BaseResponse:
     """Enable or disable: field `enabled` is 1 or 0."""
-    name, enabled = one(olt_id).name, request.form.get("enabled") == "1"
+    name, enabled = olt_or_404(olt_id).name, request.form.get("enabled") == "1"
     service.set_enabled(olt_id, enabled, current_user.username, now())
     message = _("OLT %(name)s is enabled.") if enabled else _("OLT %(name)s is disabled.")
     flash(message % {"name": name}, "success")
@@ -236,7 +231,7 @@ def set_enabled(olt_id: int) -> BaseResponse:
 @requires(Role.OPERATOR)
 def delete(olt_id: int) -> Page:
     """Ask, then delete. The row stays and can be restored; name and address become free."""
-    olt, form = one(olt_id), DeleteForm()
+    olt, form = olt_or_404(olt_id), DeleteForm()
     name = olt.name
     if not form.validate_on_submit():
         return _deletion(form, olt)
@@ -244,7 +239,7 @@ def delete(olt_id: int) -> Page:
         service.delete(olt_id, form.reason.data or "", current_user.username, now())
     except Invalid as refused:
         form.refuse(refused.errors)
-        return _deletion(form, one(olt_id))
+        return _deletion(form, olt_or_404(olt_id))
     flash(_("OLT %(name)s was deleted.", name=name), "success")
     return redirect(url_for("olts.index"), 303)
 

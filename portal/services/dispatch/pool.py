@@ -8,14 +8,13 @@ from sqlalchemy import delete, func, select, update
 from sqlalchemy.orm import Session
 
 from portal.domain.messages import N_
-from portal.domain.pool import SATURATED_ABOVE, busy_seconds
+from portal.domain.pool import SATURATED_ABOVE, UNSEEN_AFTER, busy_seconds
 from portal.domain.statuses import ExecutionStatus, PollerStatus
 from portal.extensions import transaction
 from portal.services import audit
 from portal.services.errors import Conflict, Invalid, NotFound
 from portal.tables import Execution, ExecutionAttempt, Poller, PollerStats, Pool
 
-UNSEEN_AFTER = timedelta(seconds=30)
 FORGOTTEN_AFTER = timedelta(hours=1)
 WINDOW = timedelta(seconds=60)
 POOL_GONE_AFTER = timedelta(seconds=15)  # a pool shows itself every 2 s

@@ -11,6 +11,7 @@ from sqlalchemy import ColumnElement, Row, Table, and_, bindparam, func, literal
 from sqlalchemy.orm import Session, selectinload
 
 from portal.domain import quota, words
+from portal.domain.pool import UNSEEN_AFTER
 from portal.domain.quota import Settlement, TrackerKey
 from portal.domain.slots import DueMaster, NewExecution, Plan, SkippedSlots
 from portal.domain.statuses import ErrorKind, EventType, ExecutionStatus, PollerStatus, SkipReason, Trigger
@@ -19,7 +20,7 @@ from portal.models.execution import ACTIVE_SQL
 from portal.queueing import Ticket
 from portal.services import bulk
 from portal.services.accounting import quotas
-from portal.services.dispatch import life, pool, reachability
+from portal.services.dispatch import life, reachability
 from portal.tables import CoordinatorLog, Execution, Olt, Poller, Pool, SchedulerState, WorkflowNode
 
 log = logging.getLogger(__name__)
@@ -167,7 +168,7 @@ def _free_pollers(session: Session, now: datetime) -> dict[str | None, int]:
     query = (
         select(Pool.site, func.count())
         .join(Poller, Poller.pool_id == Pool.id)
-        .where(Poller.status == PollerStatus.FREE, Poller.seen_at > now - pool.UNSEEN_AFTER)
+        .where(Poller.status == PollerStatus.FREE, Poller.seen_at > now - UNSEEN_AFTER)
         .group_by(Pool.site)
     )
     return dict(session.execute(query).tuples().all())
