@@ -14,14 +14,10 @@ from portal.models.coordination import (
     QuotaTracker,
     QuotaViolation,
 )
+from portal.models.credential import Credential
 from portal.models.execution import Execution, ExecutionAttempt, ExecutionStep, NodeDay
-from portal.models.olt import Credential, Olt
-from portal.models.onu import OltRead, Onu, OnuData, OnuEvent, OnuHistory, PonPort
-from portal.models.poller import Poller, PollerStats, Pool, SchedulerState
-from portal.models.probe import Probe, ProbeStatus
-from portal.models.table_size import TableSize
-from portal.models.trial import Trial, TrialMode, TrialStatus
-from portal.models.workflow import (
+from portal.models.olt import (
+    Olt,
     TemplateNode,
     TemplateRollout,
     Workflow,
@@ -29,6 +25,11 @@ from portal.models.workflow import (
     WorkflowRevision,
     WorkflowTemplate,
 )
+from portal.models.onu import OltRead, Onu, OnuData, OnuEvent, OnuHistory, PonPort
+from portal.models.poller import Poller, PollerStats, Pool, SchedulerState
+from portal.models.probe import Probe, ProbeStatus
+from portal.models.table_size import TableSize
+from portal.models.trial import Trial, TrialMode, TrialStatus
 
 __all__ = [
     "ApiToken",

@@ -16,9 +16,8 @@ from portal.domain.statuses import (
     Trigger,
 )
 from portal.extensions import Base
-from portal.models.olt import Olt
+from portal.models.olt import Olt, WorkflowNode
 from portal.models.types import BigId, UTCDateTime, Word, one_of
-from portal.models.workflow import WorkflowNode
 
 # Literally the condition of the partial index: with bound values SQLite would read a node's whole history instead.
 ACTIVE_SQL = text("executions.status IN ('PENDING', 'RUNNING')")

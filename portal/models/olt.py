@@ -1,50 +1,21 @@
-"""OLTs and the SNMP credentials they use."""
+"""OLTs, their workflows (what is done on one) and templates (the same set of nodes for many)."""
 
 from datetime import datetime
-from typing import TYPE_CHECKING
+from typing import Any
 
-from sqlalchemy import CheckConstraint, ForeignKey, Index, String, text
+from sqlalchemy import JSON, CheckConstraint, ForeignKey, Index, String, UniqueConstraint, text, true
 from sqlalchemy.orm import Mapped, mapped_column, relationship
 
-from portal.domain.statuses import OltState
+from portal.domain.statuses import NodeKind, OltState, RolloutStatus
 from portal.extensions import Base
 from portal.models.catalogue import Brand, OltModel
-from portal.models.types import SealedText, Secret, UTCDateTime, Word, one_of
+from portal.models.credential import Credential
+from portal.models.types import BigId, UTCDateTime, Word, one_of
 
-if TYPE_CHECKING:
-    from portal.models.workflow import Workflow
-
-
-class Credential(Base):
-    """A named SNMP profile. Secrets are encrypted at rest and never shown.
-
-    `community`, `auth_password` and `priv_password` are decrypted when they are read, not when the row is loaded:
-    whoever lost the key must still be able to see the row, and to enter it again.
-    """
-
-    __tablename__ = "credentials"
-    __table_args__ = (CheckConstraint("version IN ('1', '2c', '3')", name="version"),)
-
-    id: Mapped[int] = mapped_column(primary_key=True)
-    name: Mapped[str] = mapped_column(String(80), unique=True)
-    version: Mapped[str] = mapped_column(String(2), default="2c")
-    sealed_community: Mapped[bytes | None] = mapped_column("community", SealedText)
-    username: Mapped[str] = mapped_column(String(64), default="")
-    auth_protocol: Mapped[str] = mapped_column(String(10), default="")
-    sealed_auth_password: Mapped[bytes | None] = mapped_column("auth_password", SealedText)
-    priv_protocol: Mapped[str] = mapped_column(String(10), default="")
-    sealed_priv_password: Mapped[bytes | None] = mapped_column("priv_password", SealedText)
-
-    community = Secret("sealed_community")
-    auth_password = Secret("sealed_auth_password")
-    priv_password = Secret("sealed_priv_password")
-
-    def holds(self, secret: str) -> bool:
-        """True when that secret is stored, whether it can be read or not."""
-        return getattr(self, f"sealed_{secret}") is not None
-
-    def __repr__(self) -> str:
-        return f"<Credential {self.name}>"
+ONE_CLOCK = (
+    "(master_id IS NULL AND (interval_seconds IS NULL) <> (cron IS NULL))"
+    " OR (master_id IS NOT NULL AND interval_seconds IS NULL AND cron IS NULL)"
+)
 
 
 class Olt(Base):
@@ -101,3 +72,152 @@ class Olt(Base):
     def device_key(self) -> str:
         """What at most one composite may touch at a time: management address and port."""
         return f"{self.address}:{self.port}"
+
+
+class _NodeColumns:
+    """What a node of a workflow and a node of a template have in common. Times in seconds."""
+
+    id: Mapped[int] = mapped_column(primary_key=True)
+    key: Mapped[str] = mapped_column(String(60))
+    name: Mapped[str] = mapped_column(String(120))
+    kind: Mapped[NodeKind] = mapped_column(Word(NodeKind))
+    oid: Mapped[str] = mapped_column(String(255))
+    interval_seconds: Mapped[int | None]
+    cron: Mapped[str | None] = mapped_column(String(120))
+    override_reason: Mapped[str] = mapped_column(String(255), default="")
+    priority: Mapped[int]
+    enabled: Mapped[bool] = mapped_column(default=True)
+    position: Mapped[int] = mapped_column(default=0)
+    max_retries: Mapped[int] = mapped_column(default=2)
+    retry_delay: Mapped[int] = mapped_column(default=120)
+    time_limit: Mapped[int] = mapped_column(default=120)
+    stop_on_failure: Mapped[bool] = mapped_column(default=False)
+
+
+def _node_checks() -> tuple[CheckConstraint, ...]:
+    return (
+        CheckConstraint(ONE_CLOCK, name="one_clock"),
+        CheckConstraint("interval_seconds IS NULL OR interval_seconds >= 1", name="interval"),
+        CheckConstraint("priority BETWEEN 1 AND 100", name="priority"),
+        CheckConstraint("max_retries BETWEEN 0 AND 10", name="max_retries"),
+        CheckConstraint("time_limit BETWEEN 1 AND 3600", name="time_limit"),
+        one_of("kind", NodeKind, "kind"),
+    )
+
+
+class WorkflowTemplate(Base):
+    """A set of nodes applied to many OLTs."""
+
+    __tablename__ = "workflow_templates"
+
+    id: Mapped[int] = mapped_column(primary_key=True)
+    name: Mapped[str] = mapped_column(String(80), unique=True)
+    description: Mapped[str] = mapped_column(String(255), default="")
+    enabled: Mapped[bool] = mapped_column(default=True, server_default=true())
+    revision: Mapped[int] = mapped_column(default=0, server_default="0")  # raised by each change of it or of its nodes
+    nodes: Mapped[list["TemplateNode"]] = relationship(
+        back_populates="template", order_by="TemplateNode.position", cascade="all, delete-orphan"
+    )
+
+
+class TemplateNode(_NodeColumns, Base):
+    """One node of a template; `master_id` None = it has a clock."""
+
+    __tablename__ = "template_nodes"
+    __table_args__ = (UniqueConstraint("template_id", "key"), *_node_checks())
+
+    template_id: Mapped[int] = mapped_column(ForeignKey("workflow_templates.id", ondelete="CASCADE"), index=True)
+    master_id: Mapped[int | None] = mapped_column(ForeignKey("template_nodes.id", ondelete="CASCADE"), index=True)
+    template: Mapped[WorkflowTemplate] = relationship(back_populates="nodes")
+    master: Mapped["TemplateNode | None"] = relationship(remote_side="TemplateNode.id", back_populates="chained")
+    chained: Mapped[list["TemplateNode"]] = relationship(back_populates="master", order_by="TemplateNode.position")
+
+
+class Workflow(Base):
+    """The nodes of one OLT. `template` says which set it was made from, if any."""
+
+    __tablename__ = "workflows"
+
+    id: Mapped[int] = mapped_column(primary_key=True)
+    olt_id: Mapped[int] = mapped_column(ForeignKey("olts.id", ondelete="CASCADE"), unique=True)
+    template_id: Mapped[int | None] = mapped_column(ForeignKey("workflow_templates.id", ondelete="SET NULL"))
+    enabled: Mapped[bool] = mapped_column(default=True)
+    revision: Mapped[int] = mapped_column(default=0, server_default="0")  # raised by each change of it or of its nodes
+    olt: Mapped[Olt] = relationship(back_populates="workflow")
+    template: Mapped[WorkflowTemplate | None] = relationship()
+    nodes: Mapped[list["WorkflowNode"]] = relationship(
+        back_populates="workflow", order_by="WorkflowNode.position", cascade="all, delete-orphan"
+    )
+
+
+class WorkflowNode(_NodeColumns, Base):
+    """One thing to read on one OLT. Masters have a clock (`next_run_at`, `anchor_at`), chained nodes have none."""
+
+    __tablename__ = "workflow_nodes"
+    __table_args__ = (
+        UniqueConstraint("workflow_id", "key"),
+        CheckConstraint("master_id IS NULL OR next_run_at IS NULL", name="chained_has_no_clock"),
+        CheckConstraint("master_id IS NULL OR master_id <> id", name="not_its_own_master"),
+        *_node_checks(),
+        Index("ix_workflow_nodes_next_run_at", "next_run_at"),
+    )
+
+    workflow_id: Mapped[int] = mapped_column(ForeignKey("workflows.id", ondelete="CASCADE"), index=True)
+    template_node_id: Mapped[int | None] = mapped_column(
+        ForeignKey("template_nodes.id", ondelete="SET NULL"), index=True
+    )
+    overridden: Mapped[bool] = mapped_column(default=False)
+    master_id: Mapped[int | None] = mapped_column(ForeignKey("workflow_nodes.id", ondelete="CASCADE"), index=True)
+    next_run_at: Mapped[datetime | None] = mapped_column(UTCDateTime)
+    anchor_at: Mapped[datetime | None] = mapped_column(UTCDateTime)
+    last_run_at: Mapped[datetime | None] = mapped_column(UTCDateTime)
+    last_success_at: Mapped[datetime | None] = mapped_column(UTCDateTime)
+    last_failure_at: Mapped[datetime | None] = mapped_column(UTCDateTime)
+    # A complete walk lost more than half of a known table at this time; a second one must agree (services.readings).
+    suspect_at: Mapped[datetime | None] = mapped_column(UTCDateTime)
+    progress: Mapped[dict[str, Any] | None] = mapped_column(JSON(none_as_null=True))  # portal.domain.composite.Progress
+
+    workflow: Mapped[Workflow] = relationship(back_populates="nodes")
+    master: Mapped["WorkflowNode | None"] = relationship(remote_side="WorkflowNode.id", back_populates="chained")
+    chained: Mapped[list["WorkflowNode"]] = relationship(
+        back_populates="master", order_by="WorkflowNode.position", cascade="all"
+    )
+
+    @property
+    def is_master(self) -> bool:
+        """True when the node has a clock of its own."""
+        return self.master_id is None
+
+
+class WorkflowRevision(Base):
+    """What a workflow was before one change of it: what an undo goes back to, and what a conflict is told from."""
+
+    __tablename__ = "workflow_revisions"
+    __table_args__ = (UniqueConstraint("workflow_id", "number"),)
+
+    id: Mapped[int] = mapped_column(BigId, primary_key=True)
+    workflow_id: Mapped[int] = mapped_column(ForeignKey("workflows.id", ondelete="CASCADE"))
+    number: Mapped[int]  # `Workflow.revision` after the change
+    made_at: Mapped[datetime] = mapped_column(UTCDateTime, index=True)
+    actor: Mapped[str] = mapped_column(String(80))
+    action: Mapped[str] = mapped_column(String(60))  # as in the audit log
+    subject: Mapped[str] = mapped_column(String(120))  # name of the node, or "" for the whole workflow
+    before: Mapped[list[dict[str, Any]]] = mapped_column(JSON)  # the tree before it (services.network.revisions)
+
+
+class TemplateRollout(Base):
+    """A template on its way to many OLTs: tried on one first (the canary), then on the rest, or taken back."""
+
+    __tablename__ = "template_rollouts"
+    __table_args__ = (one_of("status", RolloutStatus, "status"),)
+
+    id: Mapped[int] = mapped_column(primary_key=True)
+    template_id: Mapped[int] = mapped_column(ForeignKey("workflow_templates.id", ondelete="CASCADE"), index=True)
+    canary_olt_id: Mapped[int] = mapped_column(ForeignKey("olts.id", ondelete="CASCADE"), index=True)
+    olt_ids: Mapped[list[int]] = mapped_column(JSON)  # the rest, in the order of their names
+    status: Mapped[RolloutStatus] = mapped_column(Word(RolloutStatus, 12))
+    before: Mapped[list[dict[str, Any]]] = mapped_column(JSON)  # the canary's tree before it, as in WorkflowRevision
+    template_before_id: Mapped[int | None]  # the template the canary had before, by number only: it may be gone
+    actor: Mapped[str] = mapped_column(String(80))
+    started_at: Mapped[datetime] = mapped_column(UTCDateTime)
+    ended_at: Mapped[datetime | None] = mapped_column(UTCDateTime)

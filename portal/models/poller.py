@@ -7,9 +7,8 @@ from sqlalchemy.orm import Mapped, mapped_column, relationship
 
 from portal.domain.statuses import PollerStatus
 from portal.extensions import Base
-from portal.models.olt import Olt
+from portal.models.olt import Olt, WorkflowNode
 from portal.models.types import BigId, UTCDateTime, Word, one_of
-from portal.models.workflow import WorkflowNode
 
 
 class Pool(Base):

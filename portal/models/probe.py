@@ -9,7 +9,7 @@ from sqlalchemy.orm import Mapped, mapped_column, relationship
 
 from portal.domain.statuses import ErrorKind
 from portal.extensions import Base
-from portal.models.olt import Credential
+from portal.models.credential import Credential
 from portal.models.types import BigId, UTCDateTime, Word, one_of
 
 

@@ -16,7 +16,7 @@ from portal import queueing
 from portal.domain.slots import DueMaster, NewExecution, Plan
 from portal.domain.statuses import ErrorKind, EventType, ExecutionStatus, OltState, SkipReason, Trigger
 from portal.extensions import db
-from portal.models.workflow import TemplateNode
+from portal.models.olt import TemplateNode
 from portal.queueing import Ticket
 from portal.services.dispatch import reaping, slots
 from portal.tables import CoordinatorLog, Execution, Olt, SchedulerState, Workflow, WorkflowNode, WorkflowTemplate
