@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import ColumnElement, Row, Select, and_, bindparam, or_, select
+from sqlalchemy import ColumnElement, Row, Select, and_, bindparam, select
 from sqlalchemy.orm import Session
 
 from portal.domain import quota, schedule
@@ -22,22 +22,11 @@ NOW = bindparam("now", type_=WorkflowNode.next_run_at.type)
 
 
 def _due() -> ColumnElement[bool]:
-    """A chained node has no clock (the table's law), a disabled one neither; `enabled` is a second guard.
+    """A chained node has no clock (the table's law), a disabled one neither; that it runs is a second guard.
 
     `master_id IS NULL` is not said: without statistics SQLite would go by the index of that column.
     """
-    return and_(
-        WorkflowNode.next_run_at <= NOW,
-        WorkflowNode.enabled.is_(True),
-        Workflow.enabled.is_(True),
-        Olt.enabled.is_(True),
-        Olt.deleted_at.is_(None),
-        or_(
-            WorkflowNode.template_node_id.is_(None),
-            WorkflowTemplate.id.is_(None),
-            WorkflowTemplate.enabled.is_(True),
-        ),
-    )
+    return and_(WorkflowNode.next_run_at <= NOW, WorkflowNode.runs_joined())
 
 
 def _of_due(query: Select[Any]) -> Select[Any]:

@@ -3,7 +3,21 @@
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import JSON, CheckConstraint, ForeignKey, Index, String, UniqueConstraint, text, true
+from sqlalchemy import (
+    JSON,
+    CheckConstraint,
+    ColumnElement,
+    ForeignKey,
+    Index,
+    String,
+    UniqueConstraint,
+    and_,
+    or_,
+    select,
+    text,
+    true,
+)
+from sqlalchemy.ext.hybrid import hybrid_property
 from sqlalchemy.orm import Mapped, mapped_column, relationship
 
 from portal.domain.statuses import NodeKind, OltState, RolloutStatus
@@ -72,6 +86,16 @@ class Olt(Base):
     def device_key(self) -> str:
         """What at most one composite may touch at a time: management address and port."""
         return f"{self.address}:{self.port}"
+
+    @hybrid_property
+    def in_service(self) -> bool:
+        """Whether a person lets it be read."""
+        return self.enabled and self.deleted_at is None
+
+    @in_service.inplace.expression
+    @classmethod
+    def _in_service(cls) -> ColumnElement[bool]:
+        return and_(cls.enabled.is_(True), cls.deleted_at.is_(None))
 
 
 class _NodeColumns:
@@ -187,6 +211,39 @@ class WorkflowNode(_NodeColumns, Base):
     def is_master(self) -> bool:
         """True when the node has a clock of its own."""
         return self.master_id is None
+
+    @property
+    def switched_on(self) -> bool:
+        """Whether it and the template that it came from are enabled."""
+        template = self.workflow.template if self.template_node_id is not None else None
+        return self.enabled and (template is None or template.enabled)
+
+    @hybrid_property
+    def runs(self) -> bool:
+        """Whether the schedule runs it: it, its workflow, the template that it came from and its OLT are enabled.
+
+        Also as a condition on nodes: `where(WorkflowNode.runs)`.
+        """
+        return self.switched_on and self.workflow.enabled and self.workflow.olt.in_service
+
+    @runs.inplace.expression
+    @classmethod
+    def _runs(cls) -> ColumnElement[bool]:
+        above = (
+            select(Workflow.id)
+            .join(Olt, Olt.id == Workflow.olt_id)
+            .outerjoin(WorkflowTemplate, WorkflowTemplate.id == Workflow.template_id)
+            .where(Workflow.id == cls.workflow_id, cls.runs_joined())
+        )
+        return above.correlate(cls).exists()
+
+    @classmethod
+    def runs_joined(cls) -> ColumnElement[bool]:
+        """`runs` for a statement that joins the workflow, its OLT and, if there is one, its template by itself."""
+        by_template = or_(
+            cls.template_node_id.is_(None), WorkflowTemplate.id.is_(None), WorkflowTemplate.enabled.is_(True)
+        )
+        return and_(cls.enabled.is_(True), Workflow.enabled.is_(True), Olt.in_service, by_template)
 
 
 class WorkflowRevision(Base):

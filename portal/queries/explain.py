@@ -107,16 +107,9 @@ def _node(asked: Asked, at: datetime) -> NodeFacts:
     master, chained = asked.master, asked.node is not asked.master
     return NodeFacts(
         id=master.id, name=master.name, olt_id=asked.olt.id, olt_name=asked.olt.name,
-        runs=all(map(_on, {master, asked.node})), next_run_at=master.next_run_at, grid_slot=_grid_slot(master, at),
+        runs=master.runs and asked.node.runs, next_run_at=master.next_run_at, grid_slot=_grid_slot(master, at),
         chained=asked.node.name if chained else "",
     )  # fmt: skip
-
-
-def _on(node: WorkflowNode) -> bool:
-    flow = node.workflow
-    template = flow.template if node.template_node_id is not None else None
-    enabled = node.enabled and flow.enabled and (template is None or template.enabled)
-    return enabled and flow.olt.enabled and flow.olt.deleted_at is None
 
 
 def _grid_slot(master: WorkflowNode, at: datetime) -> datetime | None:

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import ColumnElement, Select, String, and_, case, cast, func, literal, or_, select, union_all
+from sqlalchemy import ColumnElement, Select, String, case, cast, func, literal, or_, select, union_all
 from sqlalchemy.orm import joinedload
 
 from portal.domain.statuses import ExecutionStatus, NodeKind, OltState, Presence
@@ -219,12 +219,13 @@ def onu_counts(olt_ids: list[int]) -> dict[int, tuple[int, int]]:
 
 
 def _clocks(olt_ids: list[int]) -> dict[int, tuple[datetime | None, datetime | None]]:
-    """OLT id → (last successful discovery, next run of anything). One SQL statement."""
-    runs = and_(Workflow.enabled, WorkflowNode.enabled, Olt.enabled, WorkflowNode.master_id.is_(None))
+    """OLT id → (last successful discovery, next run of anything). One SQL statement.
+
+    What may not run has no clock (services.dispatch.clock).
+    """
     discovered = func.max(case((WorkflowNode.kind == NodeKind.DISCOVERY, WorkflowNode.last_success_at)))
     query = (
-        select(Workflow.olt_id, discovered, func.min(case((runs, WorkflowNode.next_run_at))))
-        .join(Olt, Olt.id == Workflow.olt_id)
+        select(Workflow.olt_id, discovered, func.min(WorkflowNode.next_run_at))
         .join(WorkflowNode, WorkflowNode.workflow_id == Workflow.id)
         .where(Workflow.olt_id.in_(olt_ids))
         .group_by(Workflow.olt_id)

@@ -91,11 +91,6 @@ class WorkflowView:
         """How many nodes there are, masters and chained."""
         return sum(1 + len(master.chain) for master in self.masters)
 
-    def runs(self, node: WorkflowNode) -> bool:
-        """True when neither the node nor the template it came from is disabled."""
-        template = self.workflow.template if self.workflow and node.template_node_id is not None else None
-        return node.enabled and (template is None or template.enabled)
-
 
 @dataclass(frozen=True)
 class WorkflowRow:
@@ -341,7 +336,10 @@ def page(
 
 
 def _sums(olt_ids: list[int]) -> dict[int, tuple[int, int, datetime | None, int]]:
-    """OLT id → (masters, chained nodes, next run, masters whose last run failed). One SQL statement."""
+    """OLT id → (masters, chained nodes, next run, masters whose last run failed). One SQL statement.
+
+    What may not run has no clock (services.dispatch.clock).
+    """
     master = WorkflowNode.master_id.is_(None)
     on = and_(master, WorkflowNode.enabled)
     failing = and_(on, WorkflowNode.last_failure_at > func.coalesce(WorkflowNode.last_success_at, _LONG_AGO))
@@ -350,10 +348,9 @@ def _sums(olt_ids: list[int]) -> dict[int, tuple[int, int, datetime | None, int]
             Workflow.olt_id,
             func.count(case((master, 1))),
             func.count(case((WorkflowNode.master_id.is_not(None), 1))),
-            func.min(case((and_(on, Workflow.enabled, Olt.enabled), WorkflowNode.next_run_at))),
+            func.min(WorkflowNode.next_run_at),
             func.count(case((failing, 1))),
         )
-        .join(Workflow.olt)
         .join(WorkflowNode, WorkflowNode.workflow_id == Workflow.id)
         .where(Workflow.olt_id.in_(olt_ids))
         .group_by(Workflow.olt_id)

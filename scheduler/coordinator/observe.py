@@ -13,7 +13,7 @@ from portal.services.bulk_rows import fetch_rows
 from portal.tables import CoordinatorState
 from scheduler.coordinator import decide
 
-# The law of `clock.runs`, once more: a node is on when it, its workflow and the template that it came from are.
+# The rule of `WorkflowNode.runs` as text, in two columns: an OLT is in service; a node is on for all but its OLT.
 _SEEN = """
 SELECT o.id, n.id, CASE WHEN o.enabled AND o.deleted_at IS NULL THEN 1 ELSE 0 END,
        n.id || '|' || n.key || '|' || n.kind || '|' ||

@@ -11,7 +11,6 @@ from sqlalchemy.orm import Session, aliased
 
 from portal import masters
 from portal.domain.statuses import ExecutionStatus
-from portal.services.dispatch import clock
 from portal.services.dispatch.pool import POOL_GONE_AFTER
 from portal.tables import Execution, Olt, Pool, Workflow, WorkflowNode
 from scheduler.timemachine.whatif import Nonsense
@@ -60,7 +59,7 @@ def _nodes(session: Session, now: datetime) -> tuple[NodeSpec, ...]:
     query = (
         select(WorkflowNode, Workflow.olt_id)
         .join(Workflow, Workflow.id == WorkflowNode.workflow_id)
-        .where(WorkflowNode.master_id.is_(None), clock.may_run())
+        .where(WorkflowNode.master_id.is_(None), WorkflowNode.runs)
         .order_by(WorkflowNode.id)
     )
     durations = _durations(session)

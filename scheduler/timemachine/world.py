@@ -110,7 +110,7 @@ class Node:
 
     @property
     def runs(self) -> bool:
-        """Whether the schedule runs it, as portal.services.dispatch.clock.runs says of rows."""
+        """Whether the schedule runs it, as `WorkflowNode.runs` says of rows; at first all here do."""
         return self.enabled and self.olt.enabled and not self.deleted
 
 

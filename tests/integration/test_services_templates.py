@@ -7,11 +7,12 @@ from sqlalchemy import select
 from sqlalchemy.orm import Session
 
 from portal.domain.statuses import ExecutionStatus
-from portal.services.dispatch import clock
 from portal.services.errors import NotFound
 from portal.services.importing import inventory
 from portal.services.network import olts, templates, workflows
-from portal.tables import AuditLog, Execution, Olt, WorkflowNode, WorkflowTemplate
+from portal.tables import AuditLog, Execution, Olt, Workflow, WorkflowNode, WorkflowTemplate
+from scheduler.coordinator import observe
+from scheduler.coordinator.decide import parse
 from tests.support.builders import ACTOR, make_catalogue, make_credential, make_node
 
 FILE = """
@@ -143,6 +144,10 @@ def test_one_node_and_many_are_judged_alike_by_what_is_enabled(
     elif off:
         of[off].enabled = False  # type: ignore[attr-defined]
     session.commit()
-    run = set(session.scalars(select(WorkflowNode).where(clock.may_run())))
-    assert run == {one for one in session.scalars(select(WorkflowNode)) if clock.runs(one)}
+    run = set(session.scalars(select(WorkflowNode).where(WorkflowNode.runs)))
+    assert run == {one for one in session.scalars(select(WorkflowNode)) if one.runs}
+    joined = select(WorkflowNode).join(WorkflowNode.workflow).join(Workflow.olt).outerjoin(Workflow.template)
+    assert run == set(session.scalars(joined.where(WorkflowNode.runs_joined())))
+    seen = map(parse, observe.texts(session).values())
+    assert {one.id for one in run} == {task.id for olt in seen if olt.enabled for task in olt.tasks.values() if task.on}
     assert (rx in run, own in run) == (off == "", off in ("", "node", "template"))

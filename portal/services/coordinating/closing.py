@@ -67,7 +67,9 @@ def close_due(now: datetime) -> int:
 def _ticked_past(now: datetime) -> datetime:
     """Hours that end up to here may be judged."""
     session: Session = db.session()
-    due = select(func.min(WorkflowNode.next_run_at)).where(WorkflowNode.next_run_at <= now - SETTLING, clock.may_run())
+    due = select(func.min(WorkflowNode.next_run_at)).where(
+        WorkflowNode.next_run_at <= now - SETTLING, WorkflowNode.runs
+    )
     oldest, last_tick = session.scalar(due), session.scalar(select(SchedulerState.last_tick_at))
     session.rollback()
     if oldest is None:

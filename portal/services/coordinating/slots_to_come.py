@@ -17,7 +17,6 @@ from portal.domain import quota
 from portal.domain.quota import Clock, TrackerKey
 from portal.domain.statuses import Trigger
 from portal.models.execution import ACTIVE_SQL
-from portal.services.dispatch.clock import may_run
 from portal.tables import Execution, NodePace, Workflow, WorkflowNode
 
 
@@ -93,7 +92,7 @@ def _has_slots() -> ColumnElement[bool]:
     if current_app.config["NEXTCHECK_MODE"] != "from_end":
         return WorkflowNode.next_run_at.is_not(None)
     runs = exists().where(Execution.node_id == WorkflowNode.id, Execution.trigger == Trigger.SCHEDULE, ACTIVE_SQL)
-    waits = and_(WorkflowNode.interval_seconds.is_not(None), runs, may_run())
+    waits = and_(WorkflowNode.interval_seconds.is_not(None), runs, WorkflowNode.runs)
     return or_(WorkflowNode.next_run_at.is_not(None), waits)
 
 

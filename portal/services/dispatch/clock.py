@@ -7,7 +7,7 @@ from typing import cast
 from zoneinfo import ZoneInfo
 
 from flask import current_app
-from sqlalchemy import ColumnElement, Table, exists, or_, select, update
+from sqlalchemy import ColumnElement, Table, exists, select, update
 from sqlalchemy.orm import Session
 
 from portal import masters
@@ -18,7 +18,7 @@ from portal.domain.messages import N_
 from portal.domain.phases import PhasedNode, Spread
 from portal.domain.statuses import ACTIVE, Trigger
 from portal.services import bulk
-from portal.tables import Execution, Olt, Workflow, WorkflowNode, WorkflowTemplate
+from portal.tables import Execution, WorkflowNode
 
 __all__ = ["cron_times", "portal_zone"]
 
@@ -87,30 +87,6 @@ def follow_change(node: WorkflowNode, now: datetime) -> None:
         _anchor(node, schedule.after_interval_change(now, node.next_run_at, node.interval_seconds))
 
 
-def runs(node: WorkflowNode) -> bool:
-    """Whether the schedule runs a node: it, its workflow, the template it came from and its OLT are all enabled, and
-
-    the OLT is in service. This and `may_run` are the only places that say so.
-    """
-    workflow, olt = node.workflow, node.workflow.olt
-    template = workflow.template if node.template_node_id is not None else None
-    enabled = node.enabled and workflow.enabled and (template is None or template.enabled)
-    return enabled and olt.enabled and olt.deleted_at is None
-
-
-def may_run() -> ColumnElement[bool]:
-    """`runs` as a condition on WorkflowNode, for any number of them."""
-    in_service = exists().where(
-        Workflow.id == WorkflowNode.workflow_id, Workflow.enabled.is_(True), Olt.id == Workflow.olt_id,
-        Olt.enabled.is_(True), Olt.deleted_at.is_(None),
-    )  # fmt: skip
-    template_off = exists().where(
-        Workflow.id == WorkflowNode.workflow_id, WorkflowTemplate.id == Workflow.template_id,
-        WorkflowTemplate.enabled.is_(False),
-    )  # fmt: skip
-    return WorkflowNode.enabled.is_(True) & in_service & or_(WorkflowNode.template_node_id.is_(None), ~template_off)
-
-
 def settle(session: Session, which: ColumnElement[bool], now: datetime) -> None:
     """After anything was switched: of the masters that `which` selects, those that may not run lose their clock,
 
@@ -119,8 +95,8 @@ def settle(session: Session, which: ColumnElement[bool], now: datetime) -> None:
     """
     session.flush()
     masters = which & WorkflowNode.master_id.is_(None)
-    _set(session, masters & WorkflowNode.next_run_at.is_not(None) & ~may_run(), next_run_at=None)
-    idle = masters & WorkflowNode.next_run_at.is_(None) & may_run()
+    _set(session, masters & WorkflowNode.next_run_at.is_not(None) & ~WorkflowNode.runs, next_run_at=None)
+    idle = masters & WorkflowNode.next_run_at.is_(None) & WorkflowNode.runs
     if current_app.config["NEXTCHECK_MODE"] == "from_end":
         idle = idle & ~_active()  # its clock goes on at the end of its run
     pace = (WorkflowNode.interval_seconds, WorkflowNode.cron)

@@ -27,7 +27,7 @@ from portal.extensions import db, transaction
 from portal.queueing import Ticket
 from portal.services import decisions
 from portal.services.collecting.readings import Books
-from portal.services.dispatch import clock, life, reachability, waiting, work
+from portal.services.dispatch import life, reachability, waiting, work
 from portal.services.dispatch.life import StaleToken
 from portal.services.dispatch.tickets import tickets_for
 from portal.tables import Execution, ExecutionStep, Poller, WorkflowNode
@@ -122,7 +122,7 @@ def _composed(execution_id: int, token: int, now: datetime) -> CompositeWork | N
 
 def _may_run(execution: Execution) -> bool:
     node, olt = execution.node, execution.olt
-    enabled = node is not None and (execution.trigger is Trigger.MANUAL or clock.runs(node))
+    enabled = node is not None and (execution.trigger is Trigger.MANUAL or node.runs)
     return enabled and olt.enabled and olt.deleted_at is None
 
 

@@ -20,7 +20,6 @@ from portal.domain.statuses import (
 )
 from portal.services import decisions
 from portal.services.accounting import quotas
-from portal.services.dispatch import clock
 from portal.tables import Execution, ExecutionAttempt, Poller, WorkflowNode
 
 MAX_LOSSES = 3  # a composite whose worker was lost so often is parked (design §5.9)
@@ -149,7 +148,7 @@ def _wind(node: WorkflowNode, execution: Execution, now: datetime) -> None:
     from_end = current_app.config["NEXTCHECK_MODE"] == "from_end"
     if not from_end or execution.trigger is not Trigger.SCHEDULE or node.next_run_at is not None:
         return
-    if node.interval_seconds and clock.runs(node):  # what was disabled meanwhile has no clock
+    if node.interval_seconds and node.runs:  # what was disabled meanwhile has no clock
         node.next_run_at = schedule.after_end(now, node.interval_seconds)
 
 

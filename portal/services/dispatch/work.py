@@ -12,7 +12,6 @@ from portal.domain.formulas import IndexFormula
 from portal.domain.statuses import NodeKind, Presence
 from portal.services.cataloguing import catalogue, index_families
 from portal.services.collecting import table_sizes
-from portal.services.dispatch import clock
 from portal.tables import Credential, Execution, Oid, Olt, Onu, Workflow, WorkflowNode
 
 
@@ -50,7 +49,7 @@ def compose(session: Session, execution: Execution, token: int, now: datetime) -
     """
     olt, node = execution.olt, execution.node
     assert node is not None  # noqa: S101  (without its node an execution is not started)
-    nodes = [node, *(chained for chained in node.chained if clock.runs(chained))]
+    nodes = [node, *(chained for chained in node.chained if chained.runs)]
     columns = catalogue.find_all(session, olt, {text for one in nodes for text in _texts(one)})
     formulas = index_families.formulas_for(session, olt, [row for row in columns.values() if row is not None])
     specs = {text: _spec(row, formulas, olt) for text, row in columns.items() if row is not None}

@@ -128,7 +128,7 @@ class WorkflowWriter:
         """Only where a clock is wrong: an import of many OLTs need not ask the database for each of them."""
         removed = self._writer.difference.removed
         masters = [node for key, node in self._writer.nodes.items() if node.master is None and key not in removed]
-        if any((node.next_run_at is not None) is not clock.runs(node) for node in masters):
+        if any((node.next_run_at is not None) is not node.runs for node in masters):
             clock.settle(self.session, WorkflowNode.workflow_id == self.workflow.id, self.now)
 
     def node(self, key: str) -> WorkflowNode:

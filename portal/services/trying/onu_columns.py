@@ -11,7 +11,7 @@ from portal.domain.catalogue_data import Shape
 from portal.domain.composite import ReadingSpec
 from portal.domain.statuses import NodeKind
 from portal.services.cataloguing import catalogue, explaining
-from portal.services.dispatch import clock, work
+from portal.services.dispatch import work
 from portal.tables import Oid, Olt, Onu, OnuData, Workflow, WorkflowNode
 
 
@@ -26,7 +26,7 @@ class OnuColumn:
     @property
     def runs(self) -> bool:
         """Whether the schedule reads it: the node and all above it are enabled."""
-        return clock.runs(self.node if self.node.master is None else self.node.master) and clock.runs(self.node)
+        return (self.node.master or self.node).runs and self.node.runs
 
 
 def load_olt(session: Session, olt_id: int) -> Olt:
