@@ -8,4 +8,4 @@ from datetime import UTC, datetime
 
 def now() -> datetime:
     """The present moment, in UTC."""
-    return datetime.now(UTC)
+    return datetime.now(UTC)  # noqa: TID251
