@@ -17,7 +17,7 @@ from portal.extensions import db
 from portal.tables import Execution, Poller, SchedulerState
 from tests.support.stack import Stack, children
 
-SPARED_LOSSES = 2  # a third loss parks a composite (design §5.9), which is right but not what is to be shown here
+SPARED_LOSSES = 2  # a third loss parks a composite, which is right but not what is to be shown here
 FROZEN_LEASES = 1.2  # a freeze lasts longer than the lease
 FROZEN_SECONDS = 20.0  # and at most so long
 LEADER_LEASES = 10.0  # seconds: two leases of the scheduler's leader

@@ -21,7 +21,7 @@ from portal.domain.composite import (
 )
 from portal.domain.statuses import ErrorKind, NodeKind, SkipReason, StepStatus
 
-# After these nothing more is asked of this OLT in this composite (design §5.12).
+# After these nothing more is asked of this OLT in this composite: it would say the same, or has just been hurt.
 _ENDS_THE_CHAIN = {
     ErrorKind.TIMEOUT: SkipReason.TIMED_OUT_EARLIER,
     ErrorKind.UNREACHABLE: SkipReason.OLT_UNREACHABLE,

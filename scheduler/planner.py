@@ -39,9 +39,9 @@ def plan(due: Iterable[DueMaster], now: datetime, next_cron: NextCron, *, from_e
     """Decide each due slot: run, run late, or skip with a cause; and move every clock along its grid.
 
     Of the slots that passed while nothing ticked, the latest still runs if less than half its interval has
-    gone by, many such runs one after the other (design §5.11). A slot that finds its node ACTIVE is skipped; what
-    only waits for a retry is superseded (§5.9). Nothing of a blocked OLT runs (§5.10). With `from_end` the clock of
-    an interval stops while its node runs, until the end of the run (§5.3); a cron line goes on.
+    gone by, many such runs one after the other (rule 11). A slot that finds its node ACTIVE is skipped; what
+    only waits for a retry is superseded. Nothing of a blocked OLT runs (rule 10). With `from_end` the clock of
+    an interval stops while its node runs, until the end of the run; a cron line goes on.
 
     Of a cron line that missed very many firings the first FIRINGS are decided: its clock stays due, and goes on from
     there with the next tick.

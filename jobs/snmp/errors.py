@@ -17,7 +17,7 @@ class SnmpError(Exception):
     place: int | None = None  # which of the names asked for (from 0) the device blames, where its answer says so
 
 
-# The names below are fixed by the design (section 7); they read as facts and carry no "Error" suffix.
+# The names below read as facts and carry no "Error" suffix.
 class SnmpTimeout(SnmpError):  # noqa: N818
     """No answer to one request, with all its retries."""
 

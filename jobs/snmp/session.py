@@ -1,8 +1,8 @@
 """The narrow SNMP session protocol and the values that cross it. No library, no retry rule, no decoding.
 
-The design names `get(oids)`, `walk(columns)` and `close()`. A lease must be checked before *every* request that goes
-out, so a method here is exactly one request; `jobs.snmp.walking.walk` and `jobs.snmp.getting.get_many` build whole
-walks and large GETs from these primitives and call the checkpoint in between. A driver holds no loop of its own.
+A lease must be checked before *every* request that goes out, so a method here is exactly one request;
+`jobs.snmp.walking.walk` and `jobs.snmp.getting.get_many` build whole walks and large GETs from these primitives and
+call the checkpoint in between. A driver holds no loop of its own.
 """
 
 import re

@@ -1,7 +1,4 @@
-"""What the API answers, as dataclasses: their annotations are the published schema. No work is done here.
-
-Where the documents name a field (requirements, document 3), it has that name.
-"""
+"""What the API answers, as dataclasses: their annotations are the published schema. No work is done here."""
 
 from dataclasses import dataclass
 from datetime import datetime

@@ -15,7 +15,7 @@ __all__ = ["BrandData", "CatalogueError", "FormulaData", "ModelData", "OidData",
 
 MAX_SAFE_INTERVAL = 86_400  # seconds
 
-# Columns that hold passwords (olt/oids.csv rows marked SECRET, quirk 57): never to be read, stored or shown.
+# Columns that hold passwords (quirk 57): never to be read, stored or shown.
 SECRET_COLUMNS = (
     "1.3.6.1.4.1.2011.6.128.1.1.2.43.1.4",  # hwGponDeviceOntPassword
     "1.3.6.1.4.1.3902.1012.3.28.1.1.7",  # zxGponOntDevMgmtPassword

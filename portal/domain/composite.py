@@ -164,7 +164,7 @@ class CompositeResult:
 
     @property
     def succeeded(self) -> bool:
-        """True when all steps succeeded (design §5.12). A GET that had no ONU to ask for is skipped, not failed."""
+        """True when all steps succeeded. A GET that had no ONU to ask for is skipped, not failed."""
         return all(step.status is StepStatus.SUCCESS or step.skip_reason is SkipReason.NO_ONUS for step in self.steps)
 
     @property

@@ -1,4 +1,4 @@
-"""The inventory file (design §12): from a located tree to entries that are right in themselves. What the database has
+"""The inventory file: from a located tree to entries that are right in themselves. What the database has
 to say (known names, clashes, OIDs of a device) is asked elsewhere."""
 
 from collections.abc import Callable, Iterable, Mapping

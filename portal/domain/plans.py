@@ -29,7 +29,7 @@ class PlanNode:
     name: str = ""  # as people call it
 
     def slots(self, start: datetime, end: datetime) -> list[datetime]:
-        """Its slots up to `end`. Of those that passed before `start` only the latest: it still may run (§5.11)."""
+        """Its slots up to `end`. Of those that passed before `start` only the latest: it still may run (rule 11)."""
         if self.next_run_at is None:
             return []
         if self.interval_seconds is None:
@@ -96,7 +96,7 @@ def simulate(
 ) -> list[PlannedSlot]:  # fmt: skip
     """The slots from `start` up to `end` and the `waiting` ones, by their time.
 
-    As the product does it (§5.8): what has waited a whole interval first, then priority, then the older slot; a slot
+    As the product does it: what has waited a whole interval first, then priority, then the older slot; a slot
     that finds its node waiting or running is lost. Each run takes its p50; with `slow` its p95. What is `blocked` takes
     no part: it waits for nothing and is in nobody's way.
     """

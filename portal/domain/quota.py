@@ -1,4 +1,4 @@
-"""The arithmetic of promises (design §8): slots of an hour, what became of them, how an hour is judged. Pure."""
+"""The arithmetic of promises: slots of an hour, what became of them, how an hour is judged. Pure."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass

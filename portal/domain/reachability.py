@@ -1,4 +1,4 @@
-"""When an OLT that does not answer is asked again (design §5.10). Pure; `now` is always an argument."""
+"""When an OLT that does not answer is asked again (ADR 0013). Pure; `now` is always an argument."""
 
 from datetime import datetime, timedelta
 

@@ -1,4 +1,4 @@
-"""Rules of time (design §5): when a node runs first, next, and after a change. Pure; `now` is always an argument."""
+"""Rules of time: when a node runs first, next, and after a change. Pure; `now` is always an argument."""
 
 import hashlib
 from collections.abc import Collection, Sequence

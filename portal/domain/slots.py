@@ -39,7 +39,7 @@ class NewExecution:
     scheduled_for: datetime
     overdue_at: datetime  # the node's next slot: from then on it goes first in its OLT
     supersedes: int | None = None  # an older execution that waits for a retry; it ends FAILED
-    not_before: datetime | None = None  # late with many others: it starts in its turn (§5.11); None = at once
+    not_before: datetime | None = None  # late with many others: it starts in its turn; None = at once
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,7 @@ from enum import StrEnum
 
 
 class ExecutionStatus(StrEnum):
-    """Life of one slot. A status in TERMINAL is never rewritten (design §2)."""
+    """Life of one slot. A status in TERMINAL is never rewritten."""
 
     PENDING = "PENDING"
     RUNNING = "RUNNING"
@@ -42,7 +42,7 @@ class Trigger(StrEnum):
 
 
 class NodeKind(StrEnum):
-    """What a node does with its OID (design §4)."""
+    """What a node does with its OID."""
 
     DISCOVERY = "discovery"  # walk a column keyed by ONU: which ONUs exist, and their state
     GET = "get"  # read a column for the ONUs known to be present
@@ -129,7 +129,7 @@ class SkipReason(StrEnum):
 
 
 class QuotaStatus(StrEnum):
-    """How an OLT keeps its promise for one task type and hour (design §8)."""
+    """How an OLT keeps its promise for one task type and hour."""
 
     IN_PROGRESS = "IN_PROGRESS"
     COMPLETED = "COMPLETED"
@@ -140,7 +140,7 @@ class QuotaStatus(StrEnum):
 
 
 class Severity(StrEnum):
-    """How bad a quota violation is (design §8)."""
+    """How bad a quota violation is."""
 
     LOW = "LOW"
     MEDIUM = "MEDIUM"

@@ -1,4 +1,4 @@
-"""What the queue must know of an execution, and the order in which it is served (design §5.8). Pure."""
+"""What the queue must know of an execution, and the order in which it is served. Pure."""
 
 from dataclasses import dataclass
 from datetime import datetime

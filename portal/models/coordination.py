@@ -1,4 +1,4 @@
-"""Promise and account: quotas, violations, plans, and the decision log (requirements/2-database.md)."""
+"""Promise and account: quotas, violations, plans, and the decision log."""
 
 from datetime import datetime
 from typing import Any

@@ -140,7 +140,7 @@ class ExecutionStep(Base):
 
 
 class NodeDay(Base):
-    """Sums of one node over one UTC day, kept longer than its executions (design §4, retention).
+    """Sums of one node over one UTC day, kept longer than its executions.
 
     `duration_ms`: what the OLT was kept busy by this node alone; a composite's time is that of its steps. `delay_ms`
     and `skips` (cause → slots) are of masters.

@@ -1,4 +1,4 @@
-"""Pollers and the pool's history (requirements/3-pollers-plan.md); rows, since many processes look at them."""
+"""Pollers and the pool's history; rows, since many processes look at them."""
 
 from datetime import datetime
 

@@ -44,7 +44,7 @@ class UTCDateTime(TypeDecorator[datetime]):
 
 
 class EncryptedText(TypeDecorator[str]):
-    """Text that the database only ever sees as a Fernet token (design §11)."""
+    """Text that the database only ever sees as a Fernet token: a copy of it tells no secret."""
 
     impl = LargeBinary
     cache_ok = True

@@ -108,7 +108,7 @@ def _lengthened(found: list[Master], changes: Mapping[int, Changes]) -> list[Mas
 
 
 def _edited(olt_id: int, ident: int, edit: Edit, before: Master | None, now: datetime) -> Master:
-    """What a save makes of it: its clock by the rules of time (design §5), its pace as far as it reads the same."""
+    """What a save makes of it: its clock by domain.schedule, its pace as far as it reads the same."""
     times = masters.firings(edit.cron, now, now + masters.AHEAD) if edit.cron else ()
     same_kind = before is not None and before.kind is edit.kind
     node = PlanNode(

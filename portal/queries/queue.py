@@ -35,7 +35,7 @@ class Cause(StrEnum):
 
 
 class Lane(StrEnum):
-    """Which of its OLT's queues holds it (design §6)."""
+    """Which of its OLT's queues holds it."""
 
     HIGH = "high"
     NORMAL = "normal"
@@ -159,7 +159,7 @@ def _cause(one: Waiting, holder: Holder | None, ahead: Waiting | None, now: date
 def explain(
     rows: Sequence[Waiting], holders: dict[int, Holder], pools: Iterable[PoolRow], now: datetime
 ) -> list[Explained]:
-    """The cause of each row. Inside one OLT the order is that of design §5.8; between OLTs it is that of `rows`."""
+    """The cause of each row. Inside one OLT the order is that of domain.tickets; between OLTs it is that of `rows`."""
     first: dict[int, Waiting] = {}
     for one in sorted(rows, key=lambda row: _rank(row, now)):
         first.setdefault(one.olt_id, one)

@@ -16,7 +16,7 @@ from portal.web.formatting import number
 
 MOST = 50_000  # rows of one file; the pages say so beside their link, and a file that is cut in its last line
 
-# A spreadsheet calculates what begins so, also behind blanks; names and descriptions come from devices (design §11).
+# A spreadsheet calculates what begins so, also behind blanks; names and descriptions come from devices.
 _DANGEROUS = ("=", "+", "-", "@", "\t", "\r", "\n", "\uff1d", "\uff0b", "\uff0d", "\uff20", "|", "%")
 _IN_MEMORY = 1 << 20  # octets; a longer file waits on the disk until it is sent
 _PART = 1 << 16

@@ -1,4 +1,4 @@
-"""The language of state (shared/ui.md): word, tone and icon of every closed set. Texts only; no rules live here."""
+"""The language of state: word, tone and icon of every closed set. Texts only; no rules live here."""
 
 from collections.abc import Iterable, Mapping
 from enum import StrEnum

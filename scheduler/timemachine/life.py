@@ -196,7 +196,7 @@ def stop_olt(state: State, olt: Olt) -> None:
 
 
 def note(state: State, olt: Olt, run: Run, *, answered: bool, silent: bool) -> None:
-    """What a try that was just settled says of its OLT (design §5.10)."""
+    """What a try that was just settled says of its OLT (domain.reachability)."""
     dead = silent and not answered and run.status is ExecutionStatus.FAILED
     news = olt.failures > 0 or olt.state in (OltState.UNKNOWN, OltState.UNREACHABLE)
     if not (dead or answered and news) or olt.state is OltState.PAUSED:

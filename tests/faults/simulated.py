@@ -46,7 +46,7 @@ class Run:
 
     @property
     def order(self) -> tuple[int, int]:
-        """Priority, then the older slot (design §5.8)."""
+        """Priority, then the older slot."""
         return -self.node.priority, self.slot
 
 

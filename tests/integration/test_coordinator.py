@@ -126,7 +126,7 @@ def test_many_hours_are_opened_a_part_at_a_pass_and_changes_come_first(
     assert found == [1 + 3, 1, 0]
 
 
-# Scenario 1 of document 1: a task is disabled
+# A task is disabled
 
 
 def test_disabling_a_task_ends_what_waits_adjusts_the_promise_logs_it_and_makes_a_new_plan(
@@ -157,7 +157,7 @@ def test_a_task_that_was_switched_off_behind_the_services_back_is_stopped_all_th
     assert counts(session, now, "get_rx") == (1, 0, 0, 1, 0)
 
 
-# Scenario 3: an OLT is disabled
+# An OLT is disabled
 
 
 def test_disabling_an_olt_aborts_everything_and_marks_its_promises_interrupted(

@@ -1,4 +1,4 @@
-"""The five rules of document 5 and the three scenarios of document 1, by their own figures, on a running stack.
+"""When nodes run, what an hour promises, what follows from a click that disables: examples on a running stack.
 
 Scheduler, pollers, coordinator and close are the product's processes; the wall clock that they see is set from slot to
 slot (host_clock.c), so that two hours pass in a minute.
@@ -134,7 +134,7 @@ def olt_ids() -> list[int]:
     return list(db.session.scalars(select(Olt.id).order_by(Olt.id)))
 
 
-def test_new_and_enabled_nodes_run_at_the_times_of_the_document_and_each_olt_by_its_own_clock(
+def test_new_and_enabled_nodes_run_at_the_times_of_the_rules_and_each_olt_by_its_own_clock(
     site: Callable[..., Site],
 ) -> None:
     here = site(olts=3, microseconds=2_000)
@@ -142,21 +142,21 @@ def test_new_and_enabled_nodes_run_at_the_times_of_the_document_and_each_olt_by_
     ten = here.ten
     here.set(ten)
     new = here.add(first, "state", "discovery", "10m", ten)
-    here.ran(new, ten + MINUTE)  # rule 1: created 10:00
+    here.ran(new, ten + MINUTE)  # created 10:00: a minute later
     other = here.add(second, "state", "discovery", "5m", ten + 6 * MINUTE)
-    here.ran(other, ten + 7 * MINUTE)  # rule 5: OLT-B at 10:07, 10:12
+    here.ran(other, ten + 7 * MINUTE)  # OLT-B by its own clock: 10:07, 10:12
     here.ran(new, ten + 11 * MINUTE)
     here.ran(other, ten + 12 * MINUTE)
     workflows.set_node_enabled(other, False, ACTOR, ten + 13 * MINUTE)
     workflows.set_node_enabled(new, False, ACTOR, ten + 13 * MINUTE)
     here.set(ten + 50 * MINUTE)
-    workflows.set_node_enabled(new, True, ACTOR, ten + 50 * MINUTE)  # rule 2
+    workflows.set_node_enabled(new, True, ACTOR, ten + 50 * MINUTE)  # a full interval from now
     here.ran(new, ten + HOUR)
     here.ran(new, ten + 70 * MINUTE)
     assert here.slots(new) == ["10:01:00", "10:11:00", "11:00:00", "11:10:00"]
     assert here.slots(other) == ["10:07:00", "10:12:00"]
     here.set(ten + 80 * MINUTE)
-    get = here.add(third, "names", "get", "10m", ten + 80 * MINUTE)  # rule 4: both at 11:21, the GET was there first
+    get = here.add(third, "names", "get", "10m", ten + 80 * MINUTE)  # both at 11:21, the GET was there first
     discovery = here.add(third, "state", "discovery", "10m", ten + 80 * MINUTE)
     later = here.ran(get, ten + 81 * MINUTE)
     sooner = here.ran(discovery, ten + 81 * MINUTE)
@@ -175,7 +175,7 @@ def test_a_partial_hour_promises_what_fits_the_next_one_all_and_two_of_four_is_a
     node = here.add(good, "names", "discovery", "5m", ten - 5 * MINUTE)
     workflows.set_node_enabled(node, False, ACTOR, ten - 4 * MINUTE)
     here.set(ten + 50 * MINUTE)
-    workflows.set_node_enabled(node, True, ACTOR, ten + 50 * MINUTE)  # rule 3
+    workflows.set_node_enabled(node, True, ACTOR, ten + 50 * MINUTE)  # two slots are left of the hour
     for minute in (55, 60):
         here.ran(node, ten + minute * MINUTE)
     failing = here.add(bad, "state", "discovery", "15m", ten + 64 * MINUTE)  # 11:05, 11:20, 11:35, 11:50
@@ -213,9 +213,9 @@ def test_what_follows_a_click_that_disables_a_task_or_an_olt(site: Callable[...,
     here.wait(lambda: (row := here.tracker(olt, "get_descripcion", ten - HOUR)) and row.quota_required, "the promise")
 
     clicked = time.monotonic()
-    workflows.set_node_enabled(get, False, ACTOR, ten - MINUTE)  # scenario 1
+    workflows.set_node_enabled(get, False, ACTOR, ten - MINUTE)
     here.wait(lambda: EventType.PLAN_ADJUSTED in _events(get, "descripcion"), "the task to leave the plan")
-    print(f"scenario 1: {time.monotonic() - clicked:.1f} s")  # noqa: T201
+    print(f"a task disabled: {time.monotonic() - clicked:.1f} s")  # noqa: T201
     aborted = next(one for one in here.live.executions() if one.node_id == get)
     assert (aborted.status, aborted.skip_reason) == (ExecutionStatus.INTERRUPTED, SkipReason.NODE_DISABLED)
     assert _status(here, discovery) == ["RUNNING"]
@@ -225,7 +225,7 @@ def test_what_follows_a_click_that_disables_a_task_or_an_olt(site: Callable[...,
     assert [one.status for one in plans][-2:] == [PlanStatus.SUPERSEDED, PlanStatus.ACTIVE]
 
     clicked = time.monotonic()
-    olts.set_enabled(olt, False, ACTOR, ten - MINUTE + 10 * SECOND)  # scenario 3
+    olts.set_enabled(olt, False, ACTOR, ten - MINUTE + 10 * SECOND)
 
     def left() -> list[object]:
         """What still tells of the OLT."""
@@ -238,7 +238,7 @@ def test_what_follows_a_click_that_disables_a_task_or_an_olt(site: Callable[...,
         return [*keys, *going, *(status for status in _status(here, discovery) if status != "INTERRUPTED")]
 
     here.wait(lambda: not left(), "the OLT to be cleared", lambda: str(left()))
-    print(f"scenario 3: {time.monotonic() - clicked:.1f} s")  # noqa: T201
+    print(f"an OLT disabled: {time.monotonic() - clicked:.1f} s")  # noqa: T201
     assert EventType.OLT_DISABLED in {row.event_type for row in db.session.scalars(select(CoordinatorLog))}
     assert {one.status for one in db.session.scalars(select(ExecutionPlan))} <= {
         PlanStatus.ABORTED, PlanStatus.SUPERSEDED,

@@ -97,7 +97,7 @@ def _built() -> Path:
     """The compiled agent, built once in a process into a folder that goes with it."""
     compiler = shutil.which("cc")
     if not SOURCE.exists():
-        pytest.skip("shared/bench/oltsim.c absent")
+        pytest.skip("../shared/bench/oltsim.c is absent")
     if compiler is None:
         pytest.skip("no C compiler (cc)")
     program = Path(_folder().name) / "oltsim"

@@ -21,6 +21,11 @@ SCRIPTS = ("ops/setup", "ops/run", "ops/redis", "ops/entry", "ops/ctl", ".ci/run
 PIN = re.compile(r"^([A-Za-z0-9._-]+)(?:\[[a-z,]+\])?==([^\s;]+)", re.MULTILINE)
 LOCKS = ("requirements.lock", "requirements-dev.lock")
 SOURCE_SUFFIXES = {".py", ".html", ".md", ".toml", ".yaml", ".in", ".lock", ".sh", ".css"}
+# Of what was written for the makers of the product and is not in the repository: sections, numbers, file names.
+ELSEWHERE = re.compile(
+    r"(?<!RFC \d{4} )§ ?\d|the design's|requirements/|\b[Dd]ocument \d|(?<!/)\bshared/\w|\b[Ii]ssue \d+:"
+    r"|\b(?:ui|plant|design|reliability|quirks)\.md\b"
+)
 PLACES = ("portal", "jobs", "scheduler", "ops", "migrations", "tests", "bench", "docs")
 
 ROOTS = (
@@ -181,6 +186,52 @@ def test_no_file_names_a_directory_of_somebodys_machine() -> None:
         if path != Path(__file__) and "vendor" not in path.parts and foreign.search(path.read_text())
     ]
     assert found == []
+
+
+def test_no_file_refers_to_a_document_that_is_not_in_the_repository() -> None:
+    """What a reader cannot open explains nothing: the reason stands there itself, or the ADR that has it is named."""
+    found = [
+        f"{path.relative_to(ROOT)}:{number}: {line.strip()[:80]}"
+        for path in _texts()
+        for number, line in enumerate(path.read_text().splitlines(), 1)
+        if ELSEWHERE.search(line) or ("../shared/" in line and not _takes_recordings(path))
+    ]
+    assert found == []
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "parked (design §5.9)",
+        "late (§ 5.7)",
+        "named so (requirements, document 3)",
+        "rows (requirements/2-database.md)",
+        "the language of state (shared/ui.md)",
+        "fixed by the design's section 7",
+        "Issue 4: in bulk",
+        "quirks of OLTs (olt/quirks.md)",
+    ],
+)
+def test_a_reference_that_leads_out_of_the_repository_is_seen(line: str) -> None:
+    assert ELSEWHERE.search(line)
+
+
+@pytest.mark.parametrize(
+    "line", ["RFC 3414 §11.2", "portal/web/shared.py", "the document that was sent", "in requirements.in"]
+)
+def test_what_can_be_looked_up_may_be_cited(line: str) -> None:
+    assert not ELSEWHERE.search(line)
+
+
+def _texts() -> list[Path]:
+    """Every file that people write, but this one, which has samples of what is forbidden."""
+    below = [path for place in PLACES for path in (ROOT / place).rglob("*")]
+    files = [path for path in [*below, *ROOT.iterdir()] if path.suffix in SOURCE_SUFFIXES or path.name == "Makefile"]
+    return [path for path in files if path.is_file() and path != Path(__file__) and "vendor" not in path.parts]
+
+
+def _takes_recordings(path: Path) -> bool:
+    return "tests" in path.parts or path.name == "vendors.md"
 
 
 @pytest.mark.parametrize(

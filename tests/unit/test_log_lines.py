@@ -8,11 +8,11 @@ import pytest
 
 from portal.domain.log_lines import LONGEST, clean, line
 
-# Document 1: `2025-10-21 08:30:15 [INFO] coordinator.coordinator_loop: text`
+# `2025-10-21 08:30:15 [INFO] coordinator.coordinator_loop: text`
 FORMAT = re.compile(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d \[[A-Z]+\] coordinator\.coordinator_loop: .+\n")
 
 
-def test_a_line_has_the_documents_format() -> None:
+def test_a_line_has_the_time_the_level_and_the_loop_in_the_format_that_log_readers_expect() -> None:
     moment = datetime(2025, 10, 21, 8, 30, 15, tzinfo=ZoneInfo("America/Lima"))
     made = line(moment, "INFO", "OLT-CENTRAL-01: changes", "event=TASK_ADDED id=7")
     assert FORMAT.fullmatch(made)

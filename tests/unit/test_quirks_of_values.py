@@ -1,4 +1,4 @@
-"""Quirks C and D of real OLTs (olt/quirks.md): indexes and values, decoded by the shipped rows. No sockets."""
+"""Quirks of real OLTs in indexes and values, decoded by the shipped rows. No sockets."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Rules of time with the worked example of each (design §5). Rule 12, of the chain, is in test_poller.py."""
+"""Rules of time with the worked example of each. Rule 12, of the chain, is in test_poller.py."""
 
 from datetime import UTC, datetime, timedelta
 from itertools import pairwise

@@ -2,7 +2,7 @@
 
 A run counts in the hour (start, end] in which it *ended*, all its tries together. Not by its slot: a slot's execution
 may end hours later, and one that was missed while nothing ticked is even made later, so an hour of slots is never done;
-an hour of ends is, SETTLED after it. An end is written once and never again (design §2), the hours are disjoint and
+an hour of ends is, SETTLED after it. An end is written once and never again, the hours are disjoint and
 follow each other, so no run is lost or counted twice. What is ACTIVE at the close simply has not ended yet.
 
 Skipped slots count when they were logged, each in the day of the hour that it belongs to: one row of the log may tell

@@ -62,7 +62,7 @@ def pending(
 
 
 def _step(interval: int | None, p50_ms: int | None) -> int | None:
-    """Seconds between two slots where a clock goes on from the end of a run (design §5.3)."""
+    """Seconds between two slots where a clock goes on from the end of a run (NEXTCHECK_MODE=from_end)."""
     return None if interval is None else int(interval + (p50_ms or 0) / 1000)
 
 

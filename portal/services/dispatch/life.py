@@ -22,7 +22,7 @@ from portal.services import decisions
 from portal.services.accounting import quotas
 from portal.tables import Execution, ExecutionAttempt, Poller, WorkflowNode
 
-MAX_LOSSES = 3  # a composite whose worker was lost so often is parked (design §5.9)
+MAX_LOSSES = 3  # a composite whose worker was lost so often is parked: it may be what kills them
 
 
 class StaleToken(Exception):

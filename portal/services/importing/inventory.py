@@ -1,4 +1,4 @@
-"""Import and export of the whole inventory (design §12): one file, one transaction, idempotent by name."""
+"""Import and export of the whole inventory: one file, one transaction, idempotent by name."""
 
 import os
 from collections import Counter

@@ -99,7 +99,7 @@ def _check_name(session: Session, name: str, own_id: int | None) -> None:
 def set_enabled(template_id: int, enabled: bool, actor: str, now: datetime) -> None:
     """Enable (its nodes next run a full interval from now) or disable the nodes of a template on all OLTs.
 
-    What waits of them ends at once. What runs goes on: only disabling an OLT stops that (design §6). Nodes that an
+    What waits of them ends at once. What runs goes on: only disabling an OLT stops that. Nodes that an
     OLT has beside the template are not touched; one that hangs below a node of the template waits with it.
     """
     with transaction() as session:
