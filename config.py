@@ -199,6 +199,10 @@ class Settings:
     quota_retention_days: int = setting(
         _integer(8, 3650), "Days that quotas and their losses are kept; violations a year.", 60
     )
+    tempo: int = setting(
+        _integer(1, 10), "For tests only: every pace of the processes (portal/domain/tempo.py) is divided by so much.",
+        1,
+    )  # fmt: skip
     instance: Path = field(default=PROJECT_ROOT / "instance", metadata={})
 
 

@@ -83,7 +83,7 @@ def ground(
     with ExitStack() as exits:
         url = exits.enter_context(database(postgres=postgres))
         port = exits.enter_context(oltsim(*options, olts=agents.olts, onus=agents.onus))
-        running = exits.enter_context(stack(where, url, proxied=proxied, **settings))
+        running = exits.enter_context(stack(where, url, proxied=proxied, tempo=1, **settings))
         running.run("db", "upgrade")
         app = create_app(load_settings(running.environment))
         exits.enter_context(app.app_context())

@@ -155,7 +155,7 @@ def run(plan: Plan) -> dict[str, object]:
         options = ("--delay-us", str(REQUEST_MICROSECONDS), "--log", str(folder / "live.log"))
         url = exits.enter_context(common.database(postgres=plan.postgres))
         port = exits.enter_context(oltsim_c.oltsim(*options, olts=live, onus=ONUS))
-        running = exits.enter_context(stack(folder, url, pollers=plan.pollers))
+        running = exits.enter_context(stack(folder, url, tempo=1, pollers=plan.pollers))
         running.run("db", "upgrade")
         app = create_app(load_settings(running.environment))
         with app.app_context():

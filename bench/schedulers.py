@@ -24,14 +24,15 @@ from bench.common import database, folder, quantile, send, skips
 from config import load_settings
 from portal import queueing
 from portal.domain.statuses import ExecutionStatus, NodeKind
+from portal.domain.tempo import NORMAL
 from portal.extensions import db, transaction
 from portal.tables import Brand, Credential, Execution, Olt, SchedulerState, Workflow, WorkflowNode
-from scheduler.process import LEADER_KEY, LEADER_SECONDS
+from scheduler.process import LEADER_KEY
 from tests.support.stack import Stack, stack
 
 LIMIT_SECONDS = 240
 LOOK_SECONDS = 0.1  # between two looks at queues and pulse
-FROZEN_SECONDS = 2 * LEADER_SECONDS
+FROZEN_SECONDS = 2 * NORMAL.leader_lease
 
 
 @dataclass(frozen=True)
@@ -199,7 +200,7 @@ def run(options: Options) -> dict[str, object]:
     """The whole benchmark."""
     random.seed(options.seed)
     began = time.monotonic()
-    with folder() as where, database(postgres=options.postgres) as url, stack(Path(where), url) as running:
+    with folder() as where, database(postgres=options.postgres) as url, stack(Path(where), url, tempo=1) as running:
         running.run("db", "upgrade")
         app = create_app(load_settings(running.environment))
         with app.app_context():

@@ -95,7 +95,7 @@ def measure(browser: Browser, address: str, times: int) -> dict[str, Any]:
 def run(times: int) -> dict[str, Any]:
     """A portal with 300 OLTs, served and looked at."""
     with ExitStack() as exits:
-        running = exits.enter_context(stack(exits.enter_context(common.folder()), timezone="America/Lima"))
+        running = exits.enter_context(stack(exits.enter_context(common.folder()), tempo=1, timezone="America/Lima"))
         app = create_app(load_settings(running.environment))
         with app.app_context():
             logging.getLogger("alembic").setLevel(logging.WARNING)

@@ -28,7 +28,7 @@ def work(pollers: int | None, site: str | None) -> None:
     Without --site they serve every OLT. `flask pollers scale N` changes their number while they run.
     """
     app = current_app._get_current_object()  # type: ignore[attr-defined]
-    pool = PollerPool(app, queueing.connect(app.config["REDIS_URL"]), pollers or app.config["POLLERS"], site)
+    pool = PollerPool(app, queueing.connect_as(app.config), pollers or app.config["POLLERS"], site)
     try:
         pool.start()
     except Conflict as error:

@@ -14,6 +14,7 @@ from rq.job import Job
 
 from jobs.worker import QuietWorker, close_connections, die_with_parent
 from portal import queueing
+from portal.domain import tempo
 
 log = logging.getLogger(__name__)
 
@@ -21,7 +22,10 @@ log = logging.getLogger(__name__)
 class MaintenanceWorker(QuietWorker):
     """Runs the periodic jobs and the connection tests; a fork for each, so that a crash stays in the child."""
 
-    app: Flask
+    @property
+    def dequeue_timeout(self) -> int:
+        """Redis counts this wait in whole seconds."""
+        return tempo.whole(self._paces.queue)
 
     def execute_job(self, job: Job, queue: Queue) -> None:
         close_connections()
@@ -49,16 +53,16 @@ def run(app: Flask, queue_name: str) -> None:
             stop = _work(app, queue_name) or stop
         except RedisError as error:
             log.warning("event=redis_away queue=%s error=%s", queue_name, type(error).__name__)
-            time.sleep(1.0)
+            time.sleep(tempo.at(app.config["TEMPO"]).redis_back)
 
 
 def _work(app: Flask, queue_name: str) -> bool:
     """One life of a worker; True when it was asked to stop."""
-    connection = queueing.connect(app.config["REDIS_URL"])
+    connection = queueing.connect_as(app.config)
     connection.ping()
     name = f"{queue_name}-{socket.gethostname()}-{time.time_ns() // 1_000_000}"
     queue = queueing.TaskQueue(queue_name, connection=connection)
+    MaintenanceWorker.app = app
     worker = MaintenanceWorker([queue], name=name, connection=connection, worker_ttl=25)
-    worker.app = app
     worker.work(logging_level="WARNING")
     return worker._shutdown_requested_date is not None

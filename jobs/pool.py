@@ -21,12 +21,12 @@ from rq.worker_pool import WorkerData, WorkerPool
 from jobs import claim as claims
 from jobs.worker import PollerWorker, close_connections, die_with_parent, push_unstarted, report_lost
 from portal import clock, queueing
+from portal.domain import tempo
 from portal.services.dispatch import pool as rows
 from portal.services.dispatch import rehearsal
 
 log = logging.getLogger(__name__)
 
-ATTEND_SECONDS = 2.0
 STOPPING = (signal.SIGTERM, signal.SIGINT)
 _FORK = multiprocessing.get_context("fork")
 
@@ -41,6 +41,7 @@ class PollerPool(WorkerPool):
         PollerWorker.app = app
         super().__init__([queueing.POLLER_QUEUE], connection, num_workers=size, worker_class=PollerWorker)
         self.app = app
+        self._paces = tempo.at(app.config["TEMPO"])
         self.site = site
         self.host = socket.gethostname()
         self._slug = re.sub(r"[^\w.-]+", "_", rows.pool_name(self.host, site))
@@ -67,10 +68,10 @@ class PollerPool(WorkerPool):
         self._in_database(rows.register, self._pool_id, number, name, process.pid, clock.now())
 
     def reap_workers(self) -> None:
-        """Wait up to a second for a child to end; every one that did is handled at once."""
+        """Wait a moment for a child to end; every one that did is handled at once."""
         children: list[BaseProcess] = [data.process for data in self.worker_dict.values()]
         if children:
-            wait([child.sentinel for child in children], timeout=1.0)
+            wait([child.sentinel for child in children], timeout=self._paces.attend / 2)
         for data in list(self.worker_dict.values()):
             if not data.process.is_alive():
                 self.handle_dead_worker(data)
@@ -102,7 +103,7 @@ class PollerPool(WorkerPool):
 
     def _attend(self) -> None:
         """Show that the pool lives, and do what people want of it."""
-        if time.monotonic() - self._attended_at < ATTEND_SECONDS:
+        if time.monotonic() - self._attended_at < self._paces.attend:
             return
         self._attended_at = time.monotonic()
         orders = self._in_database(rows.attend, self._pool_id, list(self.worker_dict), clock.now())
@@ -178,8 +179,8 @@ def _run_worker(app: Flask, name: str, parent: int, site: str | None) -> None:
     signal.pthread_sigmask(signal.SIG_UNBLOCK, STOPPING)
     die_with_parent(signal.SIGTERM, parent)
     with app.app_context():
-        connection = queueing.connect(app.config["REDIS_URL"])
-        _await_redis(connection)
+        connection = queueing.connect_as(app.config)
+        _await_redis(connection, tempo.at(app.config["TEMPO"]).redis_back)
         queue = queueing.TaskQueue(queueing.POLLER_QUEUE, connection=connection)
         worker = PollerWorker([queue], name=name, connection=connection, worker_ttl=60, site=site)
         worker.work(with_scheduler=False, logging_level="WARNING")  # RQ logs each job three times
@@ -195,11 +196,11 @@ def _lives(pid: int) -> bool:
     return True
 
 
-def _await_redis(connection: Redis) -> None:
+def _await_redis(connection: Redis, pause: float) -> None:
     while True:
         try:
             connection.ping()
             return
         except RedisError as error:
             log.warning("event=redis_away error=%s", type(error).__name__)
-            time.sleep(1.0)
+            time.sleep(pause)

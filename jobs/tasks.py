@@ -14,6 +14,7 @@ from jobs import poller
 from jobs.claim import Aborted, Claim, Lease, LeaseLost, Stopped, held
 from jobs.drivers import open_session
 from portal import clock, queueing
+from portal.domain import tempo
 from portal.domain.composite import CompositeResult, CompositeWork, StepResult
 from portal.domain.statuses import ExecutionStatus
 from portal.extensions import db
@@ -25,7 +26,6 @@ log = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
-HEARTBEAT_SECONDS = 5.0
 FINISH_PAUSES = (0.2, 1.0, 3.0)  # seconds between tries to write a result
 _DATABASE_AWAY = (OperationalError, InterfaceError)
 
@@ -147,11 +147,11 @@ def checkpoint_of(work: CompositeWork, lease: Lease) -> Callable[[], None]:
 
     The database comes first: it may keep us waiting for longer than the lease that a renewal has just proven.
     """
-    shown = time.monotonic()
+    shown, pace = time.monotonic(), tempo.at(current_app.config["TEMPO"]).sql_sign
 
     def check() -> None:
         nonlocal shown
-        if time.monotonic() - shown >= HEARTBEAT_SECONDS:
+        if time.monotonic() - shown >= pace:
             shown = time.monotonic()
             _show_alive(work, lease.ttl)
         lease.checkpoint()

@@ -22,18 +22,14 @@ from rq.worker import WorkerStatus
 from jobs import claim as claims
 from jobs.claim import Claim, Lease
 from portal import clock, queueing
+from portal.domain import tempo
+from portal.domain.tempo import Tempo
 from portal.extensions import db
 from portal.services.dispatch import executions
 
 log = logging.getLogger(__name__)
 
-BELL_SECONDS = 2
-QUARANTINE_PAUSE = 0.5
-SEEN_SECONDS = 5.0  # between two signs of life in Redis
-WATCH_SECONDS = 5.0  # between two looks at a working horse
 GARBAGE_EVERY = 200_000  # new objects in a horse; each look costs as much as decoding thousands of values
-STUCK_SECONDS = 60.0  # a horse that lives so long without its lease hangs: it is killed
-FIRST_PAUSE, LONGEST_PAUSE = 0.5, 30.0  # seconds before the next claim when horses cannot start
 STOP_HORSE = signal.SIGUSR1
 PR_SET_PDEATHSIG = 1
 
@@ -55,12 +51,26 @@ def close_connections() -> None:
 
 
 class QuietWorker(Worker):
-    """What our workers have in common: no address, no remote commands, JSON jobs of ours only."""
+    """What our workers have in common: no address, no remote commands, JSON jobs of ours only.
+
+    `app` is set by the command that starts them.
+    """
+
+    app: ClassVar[Flask]
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         kwargs.update(job_class=queueing.TaskJob, queue_class=queueing.TaskQueue)
         super().__init__(*args, **kwargs)
         self.log_job_description = False
+
+    @property
+    def _paces(self) -> Tempo:
+        return tempo.at(self.app.config["TEMPO"])
+
+    @property
+    def connection_timeout(self) -> int:
+        """RQ's own, at the tempo of the others."""
+        return tempo.whole(super().connection_timeout / self.app.config["TEMPO"])
 
     def _set_ip_address(self, connection: Redis) -> None:
         """Not asked for: redis-py cannot read CLIENT INFO when the socket's path holds a space."""
@@ -93,19 +103,17 @@ class QuietWorker(Worker):
 
 
 class PollerWorker(QuietWorker):
-    """Claims through the script of jobs.claim instead of popping queues. `app` is set by the command that starts it.
+    """Claims through the script of jobs.claim instead of popping queues.
 
     Of RQ it keeps the queues, the pool, the registration that `rq info` shows, and the fork for each job. It does
     without RQ's registries, results and retries: the truth is in SQL, and they cost 30 round trips a job.
     """
 
-    app: ClassVar[Flask]
-
     def __init__(self, *args: Any, site: str | None = None, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self.site = site
         self.claimed: Claim | None = None
-        self._seen_at = -SEEN_SECONDS
+        self._seen_at = float("-inf")
         self._pause = 0.0
 
     def run_maintenance_tasks(self) -> None:
@@ -130,7 +138,7 @@ class PollerWorker(QuietWorker):
 
     def heartbeat(self, timeout: int | None = None, pipeline: Any = None) -> None:
         """A sign of life for RQ's pages, every few seconds in one round trip. An outage of Redis ends no poller."""
-        if time.monotonic() - self._seen_at < SEEN_SECONDS:
+        if time.monotonic() - self._seen_at < self._paces.redis_sign:
             return
         self._seen_at = time.monotonic()
         try:
@@ -150,7 +158,7 @@ class PollerWorker(QuietWorker):
         """Wait for the bell until there is something to claim. Outages of Redis are waited out."""
         self.set_state(WorkerStatus.IDLE)
         bell = queueing.BELL if self.site is None else f"{queueing.BELL}:{self.site}"
-        pause = 0.5
+        pause = self._paces.redis_pause
         while not self._stop_requested:
             self.heartbeat()
             try:
@@ -158,14 +166,14 @@ class PollerWorker(QuietWorker):
                 if found is not None or timeout is None:
                     return found
                 self.procline("waiting")  # type: ignore[no-untyped-call]
-                self.connection.blpop([bell], BELL_SECONDS)
-                pause = 0.5
+                self.connection.blpop([bell], self._paces.bell)
+                pause = self._paces.redis_pause
             except claims.Quarantined:
-                time.sleep(QUARANTINE_PAUSE)
+                time.sleep(self._paces.quarantine_look)
             except RedisError as error:
                 log.warning("event=redis_away poller=%s error=%s", self.name, type(error).__name__)
                 time.sleep(pause)
-                pause = min(pause * 2, 5.0)
+                pause = min(pause * 2, self._paces.longest_redis_pause)
         return None
 
     def _claim(self) -> tuple[Job, Queue] | None:
@@ -215,7 +223,7 @@ class PollerWorker(QuietWorker):
         if not could_not_start or self._stop_requested:
             self._pause = 0.0
             return
-        self._pause = min(max(self._pause * 2, FIRST_PAUSE), LONGEST_PAUSE)
+        self._pause = min(max(self._pause * 2, self._paces.horse_pause), self._paces.longest_horse_pause)
         log.warning("event=horse_cannot_start poller=%s pause=%.1f", self.name, self._pause)
         time.sleep(self._pause)
 
@@ -227,10 +235,10 @@ class PollerWorker(QuietWorker):
         try:
             horse = select.poll()
             horse.register(watch, select.POLLIN)
-            while not horse.poll(WATCH_SECONDS * 1000):
+            while not horse.poll(self._paces.horse_watch * 1000):
                 self.heartbeat()
                 lost_at = (lost_at or time.monotonic()) if lease.is_gone() else None
-                if lost_at is not None and time.monotonic() - lost_at >= STUCK_SECONDS:
+                if lost_at is not None and time.monotonic() - lost_at >= self._paces.horse_stuck:
                     log.error("event=horse_stuck poller=%s olt=%d job=%s", self.name, mine.olt_id, mine.job_id)
                     self.kill_horse()
         finally:

@@ -19,6 +19,8 @@ from rq.job import Job
 from rq.serializers import JSONSerializer
 
 from portal import clock
+from portal.domain import tempo
+from portal.domain.tempo import NORMAL
 from portal.domain.tickets import Ticket, execution_of, job_id
 
 __all__ = ["RedisError", "Ticket", "execution_of", "job_id"]
@@ -123,23 +125,28 @@ class Script:
             return redis.eval(self.text, len(keys), *values)
 
 
-def connect(url: str) -> Redis:
+def connect(url: str, answer_seconds: float = NORMAL.redis_answer) -> Redis:
     """A connection without redis-py's own retries: a repeated push or pop would not be the same push or pop."""
     return Redis.from_url(
         url,
         retry=Retry(NoBackoff(), 0),
         retry_on_timeout=False,
-        socket_timeout=15,
+        socket_timeout=answer_seconds,
         socket_connect_timeout=2,
         health_check_interval=15,
     )
+
+
+def connect_as(config: Mapping[str, Any]) -> Redis:
+    """A connection as this configuration of an app says."""
+    return connect(config["REDIS_URL"], tempo.at(config["TEMPO"]).redis_answer)
 
 
 def connection() -> Redis:
     """The app's connection (one pool per process; redis-py opens a new one after a fork)."""
     extensions = current_app.extensions
     if "facho-redis" not in extensions:
-        extensions["facho-redis"] = connect(current_app.config["REDIS_URL"])
+        extensions["facho-redis"] = connect_as(current_app.config)
     redis: Redis = extensions["facho-redis"]
     return redis
 

@@ -20,6 +20,8 @@ from rq_scheduler import Scheduler
 from sqlalchemy.exc import OperationalError
 
 from portal import clock, queueing
+from portal.domain import tempo
+from portal.domain.tempo import NORMAL, Tempo
 from portal.extensions import db
 from portal.services.dispatch import set_back
 from scheduler import periodic
@@ -28,9 +30,6 @@ from scheduler.tick import tick
 log = logging.getLogger(__name__)
 
 LEADER_KEY = "facho:leader"
-LEADER_SECONDS = 5
-RECONCILE_SECONDS = 60
-REDIS_SECONDS = 2.0  # a Redis that takes longer to answer is away: the clock does not wait for it
 CLOCK_STEP_SECONDS = 2.0
 # RQ's worker gives a sign of life each 30 s while a job runs. One that was killed leaves its job "started" for ever.
 RUNNING_SIGN = timedelta(seconds=35)
@@ -57,7 +56,7 @@ class LeaderScheduler(Scheduler):
 
     def __init__(
         self, connection: Redis, beat: Callable[[str, datetime, str], Any],
-        wind_back: Callable[[datetime], Any] = lambda _now: None,
+        wind_back: Callable[[datetime], Any] = lambda _now: None, paces: Tempo = NORMAL,
     ) -> None:  # fmt: skip
         """`beat`: the tick, given the leader's name, the time, and what is wrong with Redis ("" = nothing).
 
@@ -68,16 +67,17 @@ class LeaderScheduler(Scheduler):
         self.leading = False
         self._beat = beat
         self._wind_back = wind_back
+        self._paces = paces
         self._stop = False
-        self._reconciled_at = self._wound_at = -RECONCILE_SECONDS * 1.0
+        self._reconciled_at = self._wound_at = -self._paces.reconcile
         self._wall_ahead = time.time() - time.monotonic()
 
     def acquire_lock(self) -> bool:
         """Take or renew the leader lease. Only its owner renews it: a frozen leader that wakes up finds it taken."""
-        answer = self.connection.eval(_LEAD, 1, LEADER_KEY, self.name, LEADER_SECONDS * 1000)
+        answer = self.connection.eval(_LEAD, 1, LEADER_KEY, self.name, int(self._paces.leader_lease * 1000))
         self._lead(answer > 0)
         if answer == 2:  # a new leader, perhaps on another host with another clock
-            self._reconciled_at = self._wound_at = -RECONCILE_SECONDS * 1.0
+            self._reconciled_at = self._wound_at = -self._paces.reconcile
         return self.leading
 
     def remove_lock(self) -> None:
@@ -105,21 +105,21 @@ class LeaderScheduler(Scheduler):
         return self.get_jobs(int(time.time()), with_times=with_times)
 
     def run(self, burst: bool = False) -> None:
-        """Each second, by the monotonic clock: lead or stand by; the leader ticks. Survives any outage of Redis."""
+        """At each tick, by the monotonic clock: lead or stand by; the leader ticks. Survives any outage of Redis."""
         for number in (signal.SIGINT, signal.SIGTERM):
             signal.signal(number, self._request_stop)
         due = time.monotonic()
         while not self._stop:
             self.once()
             self._note_slowness(time.monotonic() - due)
-            due = max(due + 1, time.monotonic())
+            due = max(due + self._paces.tick, time.monotonic())
             while not self._stop and (left := due - time.monotonic()) > 0:
                 time.sleep(min(left, 0.2))
         self._leave()
 
     def _note_slowness(self, seconds: float) -> None:
         """Ticks that would have begun meanwhile are not made up for: the next one sees all that is due."""
-        skipped = int(seconds) - 1
+        skipped = int(seconds / self._paces.tick) - 1
         if self.leading and skipped > 0:
             log.warning("event=tick_slow seconds=%.1f skipped=%d", seconds, skipped)
 
@@ -127,7 +127,7 @@ class LeaderScheduler(Scheduler):
         self._stop = True
 
     def once(self) -> None:
-        """One second's work."""
+        """One tick's work."""
         self._watch_clock()
         trouble = self._lead_or_stand_by()
         if self.leading:
@@ -143,7 +143,7 @@ class LeaderScheduler(Scheduler):
         self._wall_ahead = ahead
         if abs(step) > CLOCK_STEP_SECONDS:
             log.warning("event=clock_stepped seconds=%+.0f", step)
-            self._reconciled_at = self._wound_at = -RECONCILE_SECONDS * 1.0
+            self._reconciled_at = self._wound_at = -self._paces.reconcile
 
     def _lead_or_stand_by(self) -> str:
         """What is wrong with Redis: it is away, or full and refuses; "" when nothing is.
@@ -162,7 +162,7 @@ class LeaderScheduler(Scheduler):
 
     def _look_ahead(self) -> None:
         """Each minute, and at once after a step of the clock. By this clock: it is the one that slots go by."""
-        if time.monotonic() - self._wound_at >= RECONCILE_SECONDS:
+        if time.monotonic() - self._wound_at >= self._paces.reconcile:
             self._wound_at = time.monotonic()
             self._in_database(lambda: self._wind_back(clock.now()))
 
@@ -181,8 +181,8 @@ class LeaderScheduler(Scheduler):
         try:
             # Redis may have lost the schedule and kept the lease (a restart with the end of its file cut off).
             lost = self.connection.zcard(self.scheduled_jobs_key) < len(periodic.JOBS)
-            if lost or time.monotonic() - self._reconciled_at >= RECONCILE_SECONDS:
-                mended = periodic.reconcile(self)
+            if lost or time.monotonic() - self._reconciled_at >= self._paces.reconcile:
+                mended = periodic.reconcile(self, self._paces)
                 self._reconciled_at = time.monotonic()
                 log.debug("event=reconciled mended=%d", mended)
             self.enqueue_jobs()
@@ -219,12 +219,13 @@ def run() -> None:
         finally:
             db.session.remove()
 
-    LeaderScheduler(_connect(current_app.config["REDIS_URL"]), beat, wind_back).run()
+    paces = tempo.at(current_app.config["TEMPO"])
+    LeaderScheduler(_connect(current_app.config["REDIS_URL"], paces.clock_waits), beat, wind_back, paces).run()
 
 
-def _connect(url: str) -> Redis:
+def _connect(url: str, seconds: float) -> Redis:
     """As queueing.connect, but impatient."""
     return Redis.from_url(
-        url, retry=Retry(NoBackoff(), 0), retry_on_timeout=False, socket_timeout=REDIS_SECONDS,
-        socket_connect_timeout=REDIS_SECONDS, health_check_interval=15,
+        url, retry=Retry(NoBackoff(), 0), retry_on_timeout=False, socket_timeout=seconds,
+        socket_connect_timeout=seconds, health_check_interval=15,
     )  # fmt: skip

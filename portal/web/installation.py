@@ -41,6 +41,7 @@ GROUPS: tuple[tuple[LazyString, Mapping[str, LazyString]], ...] = (
         "QUARANTINE_SECONDS": _l("No claims for so long after Redis started or lost its data."),
         "STOP_SECONDS": _l("A poller told to stop lets its composite go on for so long, then it runs elsewhere."),
         "DEMO": _l("1: `make run` also starts two simulated OLTs."),
+        "TEMPO": _l("For tests only: every pace of the processes (portal/domain/tempo.py) is divided by so much."),
     }),
     (_l("Promises"), {
         "QUOTA_SEVERITY": _l(

@@ -10,9 +10,10 @@ from datetime import datetime, timedelta
 from heapq import heappop
 from typing import Any
 
-from portal.domain import quota
+from portal.domain import quota, tempo
 from portal.domain.quota import HOUR, TrackerKey
 from portal.domain.statuses import EventType, LossCause, OltState, QuotaStatus
+from portal.domain.tempo import NORMAL
 from scheduler.planner import NextCron
 from scheduler.timemachine import edits, life, ticking
 from scheduler.timemachine.book import Book
@@ -22,8 +23,8 @@ from scheduler.timemachine.state import CLOSE, EDIT, JUDGE, OPEN, SECOND, UPKEEP
 from scheduler.timemachine.world import ALL_SITES, World
 
 LOOK = timedelta(minutes=10)  # how often it is noted which trackers are at risk
-SAMPLED = 10  # seconds between two rows of the pool's history
-JUDGED = 15  # seconds between two passes that close hours
+SAMPLED = tempo.whole(NORMAL.poller_stats)
+JUDGED = tempo.whole(NORMAL.close_hours)
 
 
 @dataclass(frozen=True)

@@ -5,10 +5,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
-from flask import Flask
 
-from app import create_app
-from config import load_settings
 from jobs.snmp.simulator.farm import Farm, start_farm
 from portal.extensions import db
 from tests.support.live import Live
@@ -32,8 +29,7 @@ def running(tmp_path: Path, database_url: str) -> Iterator[Stack]:
 @pytest.fixture
 def live(running: Stack) -> Iterator[Live]:
     """The same database and Redis seen from this process, with an app context pushed."""
-    app: Flask = create_app(load_settings(running.environment))
-    with app.app_context():
+    with running.app().app_context():
         yield Live(running, datetime.now(UTC))
         db.session.remove()
         db.engine.dispose()

@@ -6,13 +6,15 @@ import time
 import pytest
 from sqlalchemy import select
 
+from portal.domain import tempo
 from portal.extensions import db
 from portal.tables import Execution, SchedulerState
-from scheduler.process import LEADER_SECONDS
 from tests.support.live import Live
+from tests.support.stack import TEMPO
 
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(150)]
 
+PACES = tempo.at(TEMPO)
 SLACK = 1.5  # seconds for a loaded machine to start, log and be looked at
 
 
@@ -45,14 +47,14 @@ def test_a_frozen_leader_is_replaced_within_its_lease_and_stands_by_when_it_wake
     first.send_signal(signal.SIGSTOP)
     frozen_at = time.monotonic()
     live.stack.wait_until(lambda: leader(live) != before, "a take-over")
-    assert time.monotonic() - frozen_at <= LEADER_SECONDS + 1 + SLACK
+    assert time.monotonic() - frozen_at <= PACES.leader_lease + PACES.tick + SLACK
     after = leader(live)
 
-    live.stack.wait_until(lambda: time.monotonic() - frozen_at > 2 * LEADER_SECONDS, "two leases gone by")
+    live.stack.wait_until(lambda: time.monotonic() - frozen_at > 2 * PACES.leader_lease, "two leases gone by")
     first.send_signal(signal.SIGCONT)
     live.stack.wait_until(lambda: "event=standby" in live.stack.log("first"), "the frozen one to stand by")
     # It was frozen in the middle of its tick: it ends that one, and does no other.
-    live.stack.wait_until(lambda: leader(live) == after, "the pulse of the one that leads", timeout=3)
+    live.stack.wait_until(lambda: leader(live) == after, "the pulse of the one that leads", 2 * PACES.tick + SLACK)
     slots = [(row.node_id, row.scheduled_for) for row in db.session.scalars(select(Execution))]
     assert len(slots) == len(set(slots)) == 1
 
@@ -65,11 +67,11 @@ def test_the_clock_goes_on_while_redis_is_frozen_and_while_it_is_away(live: Live
     live.stack.wait_until(lambda: leader(live), "a leader")
     live.stack.redis.freeze()
     live.due_now()
-    live.stack.wait_until(lambda: live.executions(), "a slot taken", timeout=6)
+    live.stack.wait_until(lambda: live.executions(), "a slot taken", 2 * PACES.clock_waits + SLACK)
     frozen = last_tick(live)
-    live.stack.wait_until(lambda: last_tick(live) - frozen > 4, "ticks", timeout=15)
+    live.stack.wait_until(lambda: last_tick(live) - frozen > 4 * PACES.tick, "ticks", 6 * PACES.clock_waits + SLACK)
     live.stack.redis.thaw()
     live.stack.redis.kill()
     away = last_tick(live)
-    live.stack.wait_until(lambda: last_tick(live) - away > 3, "ticks", timeout=6)
+    live.stack.wait_until(lambda: last_tick(live) - away > 3 * PACES.tick, "ticks", 5 * PACES.tick + SLACK)
     assert live.stack.processes["scheduler"].poll() is None

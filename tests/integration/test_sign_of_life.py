@@ -1,6 +1,7 @@
 """Before each PDU of a composite: the sign of life in the database, then the lease. Before the first: the stop sign."""
 
 import os
+from dataclasses import replace
 
 import pytest
 from redis import Redis
@@ -9,7 +10,9 @@ from sqlalchemy.orm import Session
 from jobs import claim as claims
 from jobs import tasks
 from jobs.claim import Lease, LeaseLost
+from portal.domain import tempo
 from portal.domain.composite import CompositeWork, SnmpTarget
+from portal.domain.tempo import NORMAL
 from portal.services.dispatch import executions
 
 
@@ -24,7 +27,7 @@ def test_a_database_that_kept_the_holder_waiting_past_its_lease_costs_the_olt_no
         assert claims.hold(redis, 1, "bob", 15, 0) is not None
 
     monkeypatch.setattr(executions, "heartbeat", slow)
-    monkeypatch.setattr(tasks, "HEARTBEAT_SECONDS", 0.0)
+    monkeypatch.setattr(tempo, "at", lambda _factor: replace(NORMAL, sql_sign=0.0))
     work = CompositeWork(1, mine.token, 1, SnmpTarget("192.0.2.1", 161, "2c"), ())
     with pytest.raises(LeaseLost):
         tasks.checkpoint_of(work, Lease(redis, mine, 15))()

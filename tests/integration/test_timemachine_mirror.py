@@ -195,7 +195,7 @@ def foresee(machine: Machine) -> None:
 
 
 def test_numbers_that_are_said_again_are_those_of_the_product() -> None:
-    paces = {job.task: job.interval for job in JOBS}
+    paces = {job.task: job.interval() for job in JOBS}
     again = (life.MAX_LOSSES, ticking.LIMIT, Rules().close_after)
     assert again == (dispatch_life.MAX_LOSSES, due.LIMIT, closing.GRACE)
     assert (SAMPLED, JUDGED) == (paces[queueing.RECORD_POLLER_STATS], paces[queueing.CLOSE_HOURS])

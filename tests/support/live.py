@@ -10,8 +10,6 @@ from typing import Any
 
 from sqlalchemy import ColumnElement, select, update
 
-from app import create_app
-from config import load_settings
 from portal.domain.statuses import ExecutionStatus
 from portal.extensions import db
 from portal.services.cataloguing import catalogue
@@ -131,7 +129,7 @@ def polled(
     settings = {"pollers": 2, "quarantine_seconds": 0, "lease_seconds": 4, "auto_pause_after": 0} | options
     agents = ("--delay-us", str(microseconds), "--log", str(folder / LOG))
     with oltsim(*agents, olts=olts, onus=32) as port, stack(folder, database_url, **settings) as running:
-        with create_app(load_settings(running.environment)).app_context():
+        with running.app().app_context():
             live = Live(running, datetime.now(UTC))
             for number in range(olts):
                 olt = live.olt(f"OLT-{number}", port + number, max_repetitions=2, timeout=1, retries=0)

@@ -233,7 +233,7 @@ class Mirror:
     def _each(self, task: str) -> bool:
         """Whether the round is one of a job's."""
         (job,) = (job for job in JOBS if job.task == task)
-        return int(self.now.timestamp()) % job.interval == 0
+        return int(self.now.timestamp()) % job.interval() == 0
 
     # Pollers
 

@@ -13,7 +13,7 @@ from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from flask import has_app_context
+from flask import Flask, has_app_context
 
 from app import create_app
 from config import load_settings
@@ -23,6 +23,7 @@ from tests.support.redis_proxy import RedisProxy, redis_proxy
 from tests.support.redis_server import RedisServer, redis_server
 
 ROOT = Path(__file__).resolve().parents[2]
+TEMPO = 5  # five seconds of the product are one of a test; more, and a loaded machine would be late
 ENTRIES = {
     "scheduler": ("scheduler", "run"),
     "pollers": ("work",),
@@ -44,9 +45,9 @@ class Forked:
     from nothing. To its caller it is like a Popen.
     """
 
-    def __init__(self, arguments: Sequence[str], environment: dict[str, str], log: Path) -> None:
+    def __init__(self, arguments: Sequence[str], app: Flask, environment: dict[str, str], log: Path) -> None:
         fork = multiprocessing.get_context("fork")
-        self._process = fork.Process(target=_flask, args=(list(arguments), environment, log))
+        self._process = fork.Process(target=_flask, args=(list(arguments), app, environment, log))
         self._process.start()
         self.pid: int = self._process.pid or 0
 
@@ -75,7 +76,7 @@ class Forked:
         self.send_signal(signal.SIGKILL)
 
 
-def _flask(arguments: list[str], environment: dict[str, str], log: Path) -> None:
+def _flask(arguments: list[str], app: Flask, environment: dict[str, str], log: Path) -> None:
     """In the child: nothing of the test's is used, least of all its database connections and its alarm."""
     ctypes.CDLL(None).prctl(1, signal.SIGKILL)  # PR_SET_PDEATHSIG
     signal.setitimer(signal.ITIMER_REAL, 0)
@@ -89,7 +90,6 @@ def _flask(arguments: list[str], environment: dict[str, str], log: Path) -> None
     logging.basicConfig(force=True, level="INFO", format="%(asctime)s %(levelname)s %(name)s %(message)s")
     os.environ.clear()
     os.environ.update(environment)
-    app = create_app(load_settings(environment))
     with app.app_context():
         app.cli.main(arguments, standalone_mode=False)
 
@@ -113,6 +113,7 @@ class Stack:
     processes: dict[str, Forked | Executed] = field(default_factory=dict)
     clocks: dict[str, HostClock] = field(default_factory=dict)  # of those processes that have one of their own
     redis_proxy: RedisProxy | None = None  # between the processes and Redis, if asked for
+    _app: tuple[dict[str, str], Flask] | None = None
 
     @property
     def proxy(self) -> RedisProxy:
@@ -121,15 +122,22 @@ class Stack:
             raise StackError("this stack has no proxy: make it with proxied=True")
         return self.redis_proxy
 
+    def app(self) -> Flask:
+        """The product with these settings: for the test itself, and what its processes are forked from."""
+        if self._app is None or self._app[0] != self.environment:
+            self._app = self.environment.copy(), create_app(load_settings(self.environment))
+        return self._app[1]
+
     def start(self, name: str, *arguments: str) -> Forked | Executed:
         """Start `flask …` as process `name`; it dies with this one."""
-        _close_connections()
         command, log = arguments or ENTRIES[name], self.folder / f"{name}.log"
         process: Forked | Executed
         if name in self.clocks:
             process = Executed(command, self.environment | self.clocks[name].environment, log)
         else:
-            process = Forked(command, self.environment, log)
+            app = self.app()
+            _close_connections(app)
+            process = Forked(command, app, self.environment, log)
         self.processes[name] = process
         return process
 
@@ -195,11 +203,13 @@ def stack(
     proxied: bool = False,
     redis_options: tuple[str, ...] = (),
     clocks: Sequence[str] = (),
+    tempo: int = TEMPO,
     **settings: object,
 ) -> Iterator[Stack]:
     """A Redis and an environment; nothing else is started yet. `settings` are those of config.py, in lower case.
 
     `proxied`: the product's processes reach Redis through a proxy that can swallow replies (`Stack.proxy`).
+    `tempo` divides the product's paces; who measures them sets it to 1.
     `clocks`: processes, or "redis", that see a wall clock of their own (`Stack.clocks`).
     """
     hosts = {name: HostClock(folder / f"{name}.clock") for name in clocks}
@@ -214,6 +224,7 @@ def stack(
             "DATABASE_URL": database_url or f"sqlite:///{instance / 'facho.db'}",
             "REDIS_URL": proxy.url if proxy else server.url,
             "PYTHONUNBUFFERED": "1",
+            "TEMPO": str(tempo),
             **{name.upper(): str(value) for name, value in settings.items()},
         }
         running = Stack(folder, server, environment, clocks=hosts, redis_proxy=proxy)
@@ -221,10 +232,12 @@ def stack(
         yield running
 
 
-def _close_connections() -> None:
+def _close_connections(app: Flask) -> None:
     """A child must not inherit an open SQLite connection: the library keeps locks per process and file."""
     if has_app_context():
         db.session.rollback()
+        db.engine.dispose()
+    with app.app_context():
         db.engine.dispose()
 
 

@@ -11,6 +11,7 @@ from redis.exceptions import ConnectionError as RedisGone
 from rq.job import JobStatus
 
 from portal import queueing
+from portal.domain.tempo import NORMAL
 from scheduler import process
 from scheduler.process import LEADER_KEY, LeaderScheduler
 
@@ -134,7 +135,7 @@ def test_a_lease_of_a_leader_that_redis_clock_would_keep_for_an_hour_is_cut_to_i
 ) -> None:
     redis.set(LEADER_KEY, "a dead one", px=3_600_000)
     LeaderScheduler(redis, beats).once()
-    assert redis.pttl(LEADER_KEY) <= process.LEADER_SECONDS * 1000
+    assert redis.pttl(LEADER_KEY) <= NORMAL.leader_lease * 1000
 
 
 def test_periodic_jobs_come_back_within_seconds_after_the_clock_was_set_back(
@@ -179,7 +180,7 @@ def test_a_leader_that_was_frozen_finds_its_lease_taken_and_does_not_tick(redis:
     frozen, other = LeaderScheduler(redis, frozen_beats), LeaderScheduler(redis, beats)
     frozen.once()
     redis.delete(LEADER_KEY)
-    clock.passed += 2 * process.LEADER_SECONDS
+    clock.passed += 2 * NORMAL.leader_lease
     other.once()
     frozen.once()
     assert (len(frozen_beats), len(beats), frozen.leading) == (1, 1, False)

@@ -2,15 +2,16 @@
 
 from datetime import datetime, timedelta
 
+from flask import current_app
 from sqlalchemy import or_, select
 
+from portal.domain import tempo
 from portal.domain.statuses import ACTIVE, ExecutionStatus
 from portal.extensions import db, transaction
 from portal.queueing import Ticket
 from portal.services.dispatch import slots
 from portal.tables import Execution, Olt
 
-QUEUED_GRACE = timedelta(seconds=8)  # between the commit and the push, and between the claim and RUNNING
 LIMIT = 5000
 
 _RUNNING = Execution.status == ExecutionStatus.RUNNING
@@ -40,10 +41,10 @@ def to_stop() -> list[tuple[int, int]]:
 
 def to_queue(now: datetime) -> list[Ticket]:
     """Tickets of PENDING executions that may run now and should be queued by now; those not looked at longest first."""
-    session = db.session()
+    session, grace = db.session(), timedelta(seconds=tempo.at(current_app.config["TEMPO"]).queued_grace)
     may_run = or_(Execution.not_before.is_(None), Execution.not_before <= now)
     # Queued in the future: the clock was set back since.
-    seen = or_(Execution.queued_at <= now - QUEUED_GRACE, Execution.queued_at > now + QUEUED_GRACE)
+    seen = or_(Execution.queued_at <= now - grace, Execution.queued_at > now + grace)
     by_now = or_(Execution.queued_at.is_(None), seen)
     order = [Execution.queued_at.nulls_first(), Execution.id]
     tickets = slots.pending_tickets(session, may_run & by_now, order=order, limit=LIMIT)

@@ -1,0 +1,55 @@
+"""The paces of the product: what each is by default, and that tests which divide them leave their ratios alone."""
+
+from dataclasses import asdict
+
+import fakeredis
+import pytest
+
+from config import load_settings
+from portal import queueing
+from portal.domain import tempo
+from portal.domain.tempo import NORMAL
+from scheduler import periodic
+from scheduler.process import LeaderScheduler
+from tests.support.stack import TEMPO
+
+PACES = {
+    "tick": 1, "leader_lease": 5, "reconcile": 60, "clock_waits": 2, "first_run": 5,
+    "reap": 5, "revive": 5, "poller_stats": 10, "decision_log": 3, "coordinate": 5, "close_hours": 15,
+    "learn": 60, "reckon": 600, "clean_up": 3600, "send_alerts": 5,
+    "bell": 2, "quarantine_look": 0.5, "attend": 2, "redis_sign": 5, "sql_sign": 5, "horse_watch": 5,
+    "horse_stuck": 60, "horse_pause": 0.5, "longest_horse_pause": 30, "redis_pause": 0.5, "longest_redis_pause": 5,
+    "redis_back": 1, "queue": 10, "redis_answer": 15, "queued_grace": 8,
+}  # fmt: skip
+
+
+def test_without_the_setting_every_pace_is_the_products_own() -> None:
+    assert load_settings({"INSTANCE": "/tmp/nowhere", "SECRET_KEY": "x"} | KEYS).tempo == 1
+    assert asdict(tempo.at(1)) == PACES
+
+
+KEYS = {"FERNET_KEYS": "c2VjcmV0LWtleS1mb3ItdGVzdHMtb25seS0zMi1ieSE="}
+
+
+@pytest.mark.parametrize("pace", PACES)
+def test_each_pace_is_divided_by_the_factor(pace: str) -> None:
+    assert getattr(tempo.at(TEMPO), pace) == pytest.approx(PACES[pace] / TEMPO)
+
+
+def test_every_periodic_job_has_its_pace_in_whole_seconds() -> None:
+    assert [job.interval() for job in periodic.JOBS] == [PACES[job.pace] for job in periodic.JOBS]
+    assert all(job.interval(tempo.at(10)) == max(1, round(PACES[job.pace] / 10)) for job in periodic.JOBS)
+
+
+def test_a_scheduler_at_another_tempo_schedules_its_jobs_so() -> None:
+    redis = fakeredis.FakeStrictRedis()
+    scheduler = LeaderScheduler(redis, lambda *_: None, paces=tempo.at(TEMPO))
+    periodic.reconcile(scheduler, tempo.at(TEMPO))
+    reap = queueing.TaskJob.fetch("periodic-reap", connection=redis)
+    assert reap.meta["interval"] == NORMAL.reap / TEMPO
+
+
+def test_a_connection_waits_for_redis_as_long_as_the_tempo_says() -> None:
+    made = queueing.connect_as({"REDIS_URL": "unix:///nowhere", "TEMPO": TEMPO})
+    assert made.connection_pool.connection_kwargs["socket_timeout"] == NORMAL.redis_answer / TEMPO
+    assert queueing.connect("unix:///nowhere").connection_pool.connection_kwargs["socket_timeout"] == 15
