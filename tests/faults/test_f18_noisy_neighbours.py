@@ -71,7 +71,9 @@ def test_f18_the_noisy_olt_never_has_more_than_one_poller_and_goes_on_without_a_
     assert len(noise) == URGENT, "250 composites of 0.2 s fit into the minute, one after the other"
 
 
+@pytest.mark.clock
 def test_f18_real_pollers_start_every_other_olt_while_the_two_are_busy(site: Polled) -> None:
+    """By the clock: the slow OLT is slow by it, and a machine that is slower still would let it start more often."""
     others = range(1, LIVE_OTHERS + 1)
     with (
         oltsim("--delay-us", "500000", onus=32) as slow,

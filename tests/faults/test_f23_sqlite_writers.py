@@ -1,6 +1,7 @@
 """F23: 16 writers and 20 readers on SQLite. None is ever told that the database is locked.
 
 How long a commit takes is for an idle machine to say: `python -m bench.sqlite_writers`.
+By the clock: a writer that is not given a processor for long makes the others wait, to the end of their patience.
 """
 
 from pathlib import Path
@@ -11,7 +12,7 @@ from sqlalchemy import create_engine, text
 from bench import sqlite_writers
 from bench.sqlite_writers import GOAL_WAL_MIB, Load
 
-pytestmark = [pytest.mark.integration, pytest.mark.fault, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.integration, pytest.mark.fault, pytest.mark.clock, pytest.mark.timeout(300)]
 
 CYCLES = 4  # composites of each writer, three transactions each
 

@@ -1,4 +1,7 @@
-"""F27: an OLT disabled while its work is queued, while it runs, and enabled again. The agent's log is the judge."""
+"""F27: an OLT disabled while its work is queued, while it runs, and enabled again. The agent's log is the judge.
+
+By the clock: an OLT is left alone from one second on.
+"""
 
 import time
 from pathlib import Path
@@ -14,7 +17,7 @@ from portal.tables import Olt
 from tests.faults.conftest import Polled
 from tests.support.live import ACTOR, LOG, Live
 
-pytestmark = [pytest.mark.integration, pytest.mark.fault, pytest.mark.timeout(180)]
+pytestmark = [pytest.mark.integration, pytest.mark.fault, pytest.mark.clock, pytest.mark.timeout(180)]
 
 INTERRUPTED, SUCCESS = ExecutionStatus.INTERRUPTED, ExecutionStatus.SUCCESS
 GRACE = 1.0  # seconds: one request may be in flight, and the test's own clock is not the agent's

@@ -1,4 +1,7 @@
-"""F2 to F5: pollers that are stopped, killed and frozen. The agents' log says whether two ever met at one OLT."""
+"""F2 to F5: pollers that are stopped, killed and frozen. The agents' log says whether two ever met at one OLT.
+
+By the clock: how long a poller takes to end and to be replaced, and a horse that wakes while another composite lasts.
+"""
 
 import os
 import signal
@@ -17,7 +20,7 @@ from portal.domain.statuses import AttemptStatus, ErrorKind, ExecutionStatus
 from tests.faults.conftest import Polled
 from tests.support.live import LOG, Live
 
-pytestmark = [pytest.mark.integration, pytest.mark.fault, pytest.mark.timeout(180)]
+pytestmark = [pytest.mark.integration, pytest.mark.fault, pytest.mark.clock, pytest.mark.timeout(180)]
 
 LEASE = 3
 STOP_SECONDS = 1

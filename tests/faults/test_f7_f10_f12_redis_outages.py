@@ -1,4 +1,7 @@
-"""F7, F10, F12: a Redis that is away, full, or frozen."""
+"""F7, F10, F12: a Redis that is away, full, or frozen.
+
+By the clock: what is loud or over within so many seconds, and a freeze that is shorter than the lease.
+"""
 
 import time
 from datetime import UTC, datetime
@@ -16,7 +19,7 @@ from tests.faults.conftest import Polled
 from tests.support.live import LOG, Live
 from tests.support.stack import TEMPO
 
-pytestmark = [pytest.mark.integration, pytest.mark.fault, pytest.mark.timeout(180)]
+pytestmark = [pytest.mark.integration, pytest.mark.fault, pytest.mark.clock, pytest.mark.timeout(180)]
 
 LEASE = 4
 SLACK = 2.0  # seconds that no tempo makes fewer: forks, and a composite

@@ -112,7 +112,9 @@ def test_an_olt_of_version_3_is_found_back_by_any_answer(
     assert (alive.state, silent.state, mute.heard()) == (OltState.UP, OltState.UNREACHABLE, 1)
 
 
+@pytest.mark.clock
 def test_a_whole_round_takes_no_longer_than_one_silent_olt(session: Session, redis: Redis, exits: ExitStack) -> None:
+    """By the clock."""
     mutes = [Mute(exits) for _ in range(20)]
     make_credential("v3", version="3", community=None, username="u", auth_protocol="SHA", auth_password="long enough")
     credentials = ("lab", "v3")
@@ -214,9 +216,11 @@ def test_a_fault_of_ours_with_one_olt_costs_the_others_nothing(
     assert (bad.state, bad.probes_sent, good.state) == (OltState.UNREACHABLE, 1, OltState.UP)
 
 
+@pytest.mark.clock
 def test_one_that_does_not_come_to_an_end_does_not_hold_up_the_round(
     session: Session, redis: Redis, exits: ExitStack, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """By the clock."""
     olt = dead(session, "OLT", Mute(exits).port)
     monkeypatch.setattr(reviving, "ROUND_SECONDS", 0.1)
     began = time.monotonic()
@@ -245,7 +249,9 @@ def test_a_greeting_takes_only_the_answer_to_its_own_question(exits: ExitStack) 
     assert question[:5] == bytes((0x30, len(question) - 2, 2, 1, 3))
 
 
+@pytest.mark.clock
 def test_the_longest_wait_is_ours_not_the_olts(session: Session, exits: ExitStack) -> None:
+    """By the clock."""
     olt = dead(session, "OLT", Mute(exits).port)
     olt.timeout = 12.0
     session.commit()

@@ -1,4 +1,7 @@
-"""Schedulers as real processes: one leads, the other takes over, and a leader that was frozen does no harm."""
+"""Schedulers as real processes: one leads, the other takes over, and a leader that was frozen does no harm.
+
+By the clock: a leader is replaced within its lease, and ticks come though Redis does not answer.
+"""
 
 import signal
 import time
@@ -12,7 +15,7 @@ from portal.tables import Execution, SchedulerState
 from tests.support.live import Live
 from tests.support.stack import TEMPO
 
-pytestmark = [pytest.mark.integration, pytest.mark.timeout(150)]
+pytestmark = [pytest.mark.integration, pytest.mark.clock, pytest.mark.timeout(150)]
 
 PACES = tempo.at(TEMPO)
 SLACK = 1.5  # seconds for a loaded machine to start, log and be looked at

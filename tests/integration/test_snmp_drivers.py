@@ -204,7 +204,9 @@ def test_answers_cut_to_the_size_of_a_message_lose_no_row(open_session, two_one_
     assert result.complete and result.rows == 512 and result.pdus > 11
 
 
+@pytest.mark.clock
 def test_silence_is_a_time_out_that_says_what_to_check_and_no_secret(open_session, two_one_dead):
+    """By the clock: the time-out is as long as was asked for."""
     wrong = silent(two_one_dead, community="wr0ng-c0mmunity")
     for place in (wrong, silent(two_one_dead + 1), silent(_closed_port())):
         session, started = open_session(place), time.monotonic()
@@ -463,7 +465,9 @@ def test_a_whole_composite_over_the_wire(open_session, huge):
     assert serials[0].index == key_of(0) and serials[0].value == expected_serial(0).hex().upper()
 
 
+@pytest.mark.clock
 def test_a_whole_composite_on_a_dead_olt_costs_one_request_and_its_retry(open_session, two_one_dead):
+    """By the clock: two time-outs, and no third."""
     started = time.monotonic()
     result = poll(open_session, silent(two_one_dead + 1))
     assert time.monotonic() - started < 1.3
