@@ -7,12 +7,13 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.databases import FERNET_KEY, Databases
 from tests.support.live import Live, polled
 
 Polled = Callable[..., AbstractContextManager[Live]]
 
 
 @pytest.fixture
-def site(tmp_path: Path, database_url: str) -> Polled:
+def site(tmp_path: Path, database_url: str, databases: Databases) -> Polled:
     """OLTs to poll with a database of either kind; the test says how many, how slow, and with which settings."""
-    return partial(polled, tmp_path, database_url)
+    return partial(polled, tmp_path, database_url, make_app=databases.app, fernet_keys=FERNET_KEY)

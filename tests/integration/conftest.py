@@ -1,14 +1,13 @@
 """Fixtures of the tests that need real processes: the whole stack on one simulated OLT."""
 
 from collections.abc import Iterator
-from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 
 from jobs.snmp.simulator.farm import Farm, start_farm
-from portal.extensions import db
-from tests.support.live import Live
+from tests.support.databases import FERNET_KEY, Databases
+from tests.support.live import Live, seen
 from tests.support.stack import Stack, stack
 
 
@@ -20,16 +19,15 @@ def two_olts() -> Iterator[Farm]:
 
 
 @pytest.fixture
-def running(tmp_path: Path, database_url: str) -> Iterator[Stack]:
+def running(tmp_path: Path, database_url: str, databases: Databases) -> Iterator[Stack]:
     """Redis and a database with the schema; processes are the test's to start."""
-    with stack(tmp_path, database_url, pollers=2, quarantine_seconds=0, lease_seconds=4) as made:
+    settings = {"pollers": 2, "quarantine_seconds": 0, "lease_seconds": 4, "fernet_keys": FERNET_KEY}
+    with stack(tmp_path, database_url, make_app=databases.app, **settings) as made:
         yield made
 
 
 @pytest.fixture
 def live(running: Stack) -> Iterator[Live]:
     """The same database and Redis seen from this process, with an app context pushed."""
-    with running.app().app_context():
-        yield Live(running, datetime.now(UTC))
-        db.session.remove()
-        db.engine.dispose()
+    with seen(running) as made:
+        yield made

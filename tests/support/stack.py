@@ -16,7 +16,7 @@ from pathlib import Path
 from flask import Flask, has_app_context
 
 from app import create_app
-from config import load_settings
+from config import Settings, load_settings
 from portal.extensions import db
 from tests.support.host_clock import HostClock
 from tests.support.redis_proxy import RedisProxy, redis_proxy
@@ -113,6 +113,7 @@ class Stack:
     processes: dict[str, Forked | Executed] = field(default_factory=dict)
     clocks: dict[str, HostClock] = field(default_factory=dict)  # of those processes that have one of their own
     redis_proxy: RedisProxy | None = None  # between the processes and Redis, if asked for
+    make_app: Callable[[Settings], Flask] = create_app
     _app: tuple[dict[str, str], Flask] | None = None
 
     @property
@@ -125,7 +126,7 @@ class Stack:
     def app(self) -> Flask:
         """The product with these settings: for the test itself, and what its processes are forked from."""
         if self._app is None or self._app[0] != self.environment:
-            self._app = self.environment.copy(), create_app(load_settings(self.environment))
+            self._app = self.environment.copy(), self.make_app(load_settings(self.environment))
         return self._app[1]
 
     def start(self, name: str, *arguments: str) -> Forked | Executed:
@@ -204,12 +205,14 @@ def stack(
     redis_options: tuple[str, ...] = (),
     clocks: Sequence[str] = (),
     tempo: int = TEMPO,
+    make_app: Callable[[Settings], Flask] = create_app,
     **settings: object,
 ) -> Iterator[Stack]:
     """A Redis and an environment; nothing else is started yet. `settings` are those of config.py, in lower case.
 
     `proxied`: the product's processes reach Redis through a proxy that can swallow replies (`Stack.proxy`).
     `tempo` divides the product's paces; who measures them sets it to 1.
+    `make_app`: of a worker's databases, whose app keeps what it compiled.
     `clocks`: processes, or "redis", that see a wall clock of their own (`Stack.clocks`).
     """
     hosts = {name: HostClock(folder / f"{name}.clock") for name in clocks}
@@ -227,7 +230,7 @@ def stack(
             "TEMPO": str(tempo),
             **{name.upper(): str(value) for name, value in settings.items()},
         }
-        running = Stack(folder, server, environment, clocks=hosts, redis_proxy=proxy)
+        running = Stack(folder, server, environment, clocks=hosts, redis_proxy=proxy, make_app=make_app)
         exits.callback(_end_all, running)
         yield running
 
