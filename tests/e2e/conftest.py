@@ -1,33 +1,39 @@
 """A real browser on the whole portal with a few seeded rows. A test takes `portal` (address, app) and `visit`.
 
-A test of every page takes `furnished`, a portal in which each has something to show, with `tour` and `pages`.
+Each test finds the database as it was seeded, whatever another has done to it.
 """
 
+import sqlite3
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import pytest
 from flask import Flask
 from playwright.sync_api import Browser, BrowserContext, Page, sync_playwright
-from sqlalchemy import update
 from sqlalchemy.orm import Session
 from werkzeug.serving import make_server
 
 from app import create_app
-from config import Settings
 from portal.extensions import db, transaction
-from portal.tables import User
-from tests.support import routes, seed
-from tests.support.databases import FERNET_KEY, Databases
+from portal.web.shared import Shelf
+from tests.support import seed
+from tests.support.databases import Databases, settings_for
 from tests.support.pages import Visitor
-from tests.support.routes import Address
 
 CHROMIUM = "/usr/bin/chromium"  # Debian's; ops/setup installs it. Elsewhere Playwright's own is used.
+# Processes that no test looks at: a renderer for what each address bar suggests, and a spare one. They are half of the
+# processor time of opening a page. Then what Playwright itself turns off, since only the last such flag counts.
+UNUSED = (
+    "WebUIOmniboxPopup", "WebUIOmniboxAimPopup", "SpareRendererForSitePerProcess",
+    "AvoidUnnecessaryBeforeUnloadCheckSync", "DestroyProfileOnBrowserClose", "HttpsUpgrades", "MediaRouter",
+    "OptimizationHints", "PaintHolding", "ThirdPartyStoragePartitioning",
+)  # fmt: skip
 FLAGS = [
     "--no-sandbox",
     "--disable-gpu",
@@ -36,6 +42,7 @@ FLAGS = [
     "--disable-background-networking",
     "--disable-component-update",
     "--disable-sync",
+    f"--disable-features={','.join(UNUSED)}",
 ]
 # Tests that cause these look at what the page makes of them.
 IGNORED = ("net::ERR_INTERNET_DISCONNECTED", "htmx:afterRequest", "htmx:sendError", "status of 401", "status of 404")
@@ -49,6 +56,7 @@ class Portal:
 
     app: Flask
     url: str
+    folder: Path
     cookies: dict[str, list[Any]] = field(default_factory=dict)  # of sessions by user name: each logs in once
 
     @contextmanager
@@ -57,9 +65,39 @@ class Portal:
         with self.app.app_context(), transaction() as session:
             yield session
 
+    def restore(self, name: str, make: Callable[[], object], onto: str = "empty") -> None:
+        """Put the database back to how it was under this name. The first time, `make` makes it from that of `onto`."""
+        kept, used = self.folder / f"{name}.db", self.folder / "facho.db"
+        if kept.exists():
+            _copy(kept, used)
+        else:
+            _copy(self.folder / f"{onto}.db", used)
+            make()
+            _copy(used, kept)
+        self.app.extensions.pop("facho-remembered", None)
+        self.app.extensions["live"].shelf = Shelf()
+        self.app.extensions["live"].doubt_people()
+        self.alive()
+
     def alive(self) -> None:
         """Scheduler and pollers were seen just now."""
         seed.keep_alive(self.app)
+
+    def session_of(self, username: str, page: Page) -> list[Any]:
+        """Cookies of somebody who has logged in with the page's browser."""
+        if username not in self.cookies:
+            person = Visitor(self.app)
+            person.client.environ_base["HTTP_USER_AGENT"] = page.evaluate("navigator.userAgent")
+            cookie = person.enter(username).client.get_cookie("session")
+            assert cookie is not None
+            self.cookies[username] = [{"name": "session", "value": cookie.value, "url": self.url, "httpOnly": True}]
+        return self.cookies[username]
+
+
+def _copy(source: Path, target: Path) -> None:
+    """By SQLite itself: whoever has the target open sees it change between two transactions."""
+    with closing(sqlite3.connect(source)) as one, closing(sqlite3.connect(target)) as other:
+        one.backup(other)
 
 
 @contextmanager
@@ -73,54 +111,23 @@ def serve(app: Flask) -> Iterator[str]:
     thread.join(timeout=10)
 
 
-@contextmanager
-def serving(databases: Databases, folder: Path) -> Iterator[Portal]:
-    """Seeded with two OLTs, served over HTTP from this process."""
-    settings = Settings(
-        database_url=databases.own("sqlite", folder),
-        redis_url=f"unix://{folder}/no-redis.sock?db=0",
-        secret_key="e2e",
-        fernet_keys=(FERNET_KEY,),
-        timezone="America/Lima",
-        instance=folder,
-    )
-    app = create_app(settings)
-    seed.seed(app, "few")
+@pytest.fixture(scope="session")
+def served_portal(databases: Databases, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Portal]:
+    """One app for all tests of this process, on an empty database."""
+    folder = tmp_path_factory.mktemp("portal")
+    app = create_app(settings_for(databases.own("sqlite", folder), folder))
+    _copy(folder / "facho.db", folder / "empty.db")
     with serve(app) as url:
-        yield Portal(app, url)
+        yield Portal(app, url, folder)
     with app.app_context():
         db.engine.dispose()
 
 
-@pytest.fixture(scope="session")
-def portal(databases: Databases, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Portal]:
-    """Two OLTs; what a test changes, the next one finds."""
-    with serving(databases, tmp_path_factory.mktemp("portal")) as made:
-        yield made
-
-
-@pytest.fixture(scope="session")
-def furnished(databases: Databases, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Portal]:
-    """The same with what tests/support/routes.py adds, for tests that only look."""
-    with serving(databases, tmp_path_factory.mktemp("furnished")) as made:
-        with made.writing() as session:
-            routes.furnish(session, datetime.now(UTC))
-        yield made
-
-
-@pytest.fixture(scope="session")
-def pages(furnished: Portal) -> list[Address]:
-    """Every page of the URL map; parts of pages, files and what leads elsewhere are known by what they answer."""
-    with furnished.app.app_context():
-        found = list(routes.addresses(furnished.app, db.session()))
-        db.session.remove()
-    assert [one.name for one in found if not one.path] == [], "no row for these"
-    person = Visitor(furnished.app)
-    person.login("admin")
-    answers = {one: person.get(one.path) for one in found}
-    assert {one.name: answer.status for one, answer in answers.items() if answer.status_code >= 400} == {}
-    whole = [one for one, answer in answers.items() if answer.status_code == 200 and "</html>" in answer.text[-20:]]
-    return [*whole, Address("not there", "", "/nowhere")]
+@pytest.fixture
+def portal(served_portal: Portal) -> Portal:
+    """Two OLTs, as seeded."""
+    served_portal.restore("few", partial(seed.seed, served_portal.app, "few"))
+    return served_portal
 
 
 @pytest.fixture(scope="session")
@@ -133,59 +140,51 @@ def browser() -> Iterator[Browser]:
         started.close()
 
 
-@pytest.fixture
-def visit(portal: Portal, browser: Browser) -> Iterator[Visit]:
-    """visit("/olts/", username="admin", width=390, language="en") → the page, logged in ("" = not)."""
-    with visiting(portal, browser) as go:
-        yield go
+class Tabs:
+    """Pages of the portal, each in a context of its own, and what is wrong with them by the browser's account."""
 
+    def __init__(self, portal: Portal, browser: Browser) -> None:
+        self._portal, self._browser = portal, browser
+        self._contexts: list[BrowserContext] = []
+        self._problems: list[str] = []
 
-@pytest.fixture
-def tour(furnished: Portal, browser: Browser) -> Iterator[Visit]:
-    """The same through the furnished portal."""
-    with visiting(furnished, browser) as go:
-        yield go
-
-
-@contextmanager
-def visiting(portal: Portal, browser: Browser) -> Iterator[Visit]:
-    """A function that opens a page in a context of its own.
-
-    At the end no page may have reported an error, a warning or a breach of the content security policy.
-    """
-    contexts: list[BrowserContext] = []
-    problems: list[str] = []
-
-    def go(
-        path: str = "/", *, username: str = "admin", width: int = 1440, language: str = "es", **options: Any
+    def open(
+        self, path: str = "/", *, username: str = "admin", width: int = 1440, language: str = "es", **options: Any
     ) -> Page:
-        context = browser.new_context(viewport={"width": width, "height": 900}, locale=language, **options)
-        contexts.append(context)
+        """A page, logged in ("" = not)."""
+        context = self._browser.new_context(viewport={"width": width, "height": 900}, locale=language, **options)
+        self._contexts.append(context)
         page = context.new_page()
         page.set_default_timeout(10_000)
-        page.on("console", lambda message: message.type in ("error", "warning") and problems.append(message.text))
-        page.on("pageerror", lambda error: problems.append(str(error)))
-        page.on("dialog", lambda dialog: problems.append(f"dialog: {dialog.message}"))
-        portal.alive()
-        with portal.writing() as session:  # one who chose a language before this test sees what the test asks for
-            session.execute(update(User).values(language=""))
+        page.on("console", lambda one: one.type in ("error", "warning") and self._problems.append(one.text))
+        page.on("pageerror", lambda error: self._problems.append(str(error)))
+        page.on("dialog", lambda dialog: self._problems.append(f"dialog: {dialog.message}"))
+        page.on("request", lambda request: self._own(request.url) or self._problems.append(f"asks {request.url}"))
         if username:
-            _enter(portal, page, username)
-        page.goto(portal.url + path)
+            context.add_cookies(self._portal.session_of(username, page))
+        page.goto(self._portal.url + path)
         return page
 
-    yield go
-    for context in contexts:
-        context.close()
-    assert [text for text in problems if not any(known in text for known in IGNORED)] == []
+    def _own(self, url: str) -> bool:
+        """Nothing is asked of another host. Style sheets carry data with them, which has none."""
+        return urlsplit(url).netloc in (urlsplit(self._portal.url).netloc, "")
+
+    def problems(self) -> list[str]:
+        """Errors, warnings, breaches of the content security policy and other hosts, since this was last asked."""
+        told = [text for text in self._problems if not any(known in text for known in IGNORED)]
+        self._problems.clear()
+        return told
+
+    def close(self) -> None:
+        """All of them."""
+        for context in self._contexts:
+            context.close()
 
 
-def _enter(portal: Portal, page: Page, username: str) -> None:
-    if username not in portal.cookies:
-        page.goto(f"{portal.url}/login")
-        page.fill("[name=username]", username)
-        page.fill("[name=password]", seed.password_of(username))
-        page.press("[name=password]", "Enter")
-        page.wait_for_url(f"{portal.url}/")
-        portal.cookies[username] = page.context.cookies()
-    page.context.add_cookies(portal.cookies[username])
+@pytest.fixture
+def visit(portal: Portal, browser: Browser) -> Iterator[Visit]:
+    """visit("/olts/", username="admin", width=390, language="en") → the page. At the end none may have a problem."""
+    tabs = Tabs(portal, browser)
+    yield tabs.open
+    tabs.close()
+    assert tabs.problems() == []

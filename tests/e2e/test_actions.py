@@ -1,7 +1,6 @@
 """What people do to OLTs, executions and pollers in a real browser: ticks that stay, questions that are asked first."""
 
 import re
-from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -14,18 +13,6 @@ from portal.tables import Execution, Olt, Poller, PollerStats, Pool
 from tests.e2e.conftest import Portal, Visit
 
 pytestmark = pytest.mark.e2e
-
-
-@pytest.fixture(autouse=True)
-def as_before(portal: Portal) -> Iterator[None]:
-    """The portal is shared by all browser tests: OLTs are given back as they were."""
-    yield
-    with portal.writing() as session:
-        session.execute(
-            update(Olt).values(enabled=True, state=OltState.UP, paused_reason="", paused_until=None, probe_at=None)
-        )
-        session.execute(update(Pool).values(size=3))
-        session.execute(update(Poller).values(restart_requested=False))
 
 
 def olt_states(portal: Portal) -> list[tuple[bool, OltState]]:
@@ -107,7 +94,7 @@ def test_a_click_beside_the_box_ticks_it_and_does_not_open_the_olt(visit: Visit)
 
 
 @pytest.fixture
-def running(portal: Portal) -> Iterator[int]:
+def running(portal: Portal) -> int:
     """An execution that a poller is in the middle of."""
     now = datetime.now(UTC)
     with portal.writing() as session:
@@ -115,10 +102,7 @@ def running(portal: Portal) -> Iterator[int]:
                         priority=40, scheduled_for=now, started_at=now, token=77, worker="w", attempt=1)  # fmt: skip
         session.add(one)
         session.flush()
-        number = one.id
-    yield number
-    with portal.writing() as session:
-        session.query(Execution).filter_by(id=number).delete()
+        return one.id
 
 
 def status_of(portal: Portal, number: int) -> tuple[ExecutionStatus, str]:

@@ -1,22 +1,18 @@
 """The real thing under a real browser: an OLT is disabled while it is read, and an open page sees its run end."""
 
-import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 from playwright.sync_api import Browser, Page, expect
-from werkzeug.serving import make_server
 
-from app import create_app
-from config import load_settings
 from portal.domain.statuses import ExecutionStatus
 from portal.extensions import db
 from portal.tables import Olt
 from tests.support import seed
 from tests.support.databases import Databases
 from tests.support.live import Live, polled
+from tests.support.served import free_port, served
 
 pytestmark = pytest.mark.e2e
 
@@ -32,22 +28,6 @@ def live(databases: Databases, tmp_path: Path) -> Iterator[Live]:
         yield running
 
 
-@contextmanager
-def served(live: Live) -> Iterator[str]:
-    """Address of the portal on the same database and Redis."""
-    app = create_app(load_settings(live.stack.environment))
-    server = make_server("127.0.0.1", 0, app, threaded=True)
-    thread = threading.Thread(target=server.serve_forever, daemon=True)
-    thread.start()
-    try:
-        yield f"http://127.0.0.1:{server.server_port}"
-    finally:
-        server.shutdown()
-        thread.join(timeout=10)
-        with app.app_context():
-            db.engine.dispose()
-
-
 def enter(browser: Browser, url: str) -> Page:
     page = browser.new_context(locale="en").new_page()
     page.goto(f"{url}/login")
@@ -60,7 +40,9 @@ def enter(browser: Browser, url: str) -> Page:
 
 def test_runs_of_an_olt_that_is_disabled_are_seen_to_end_without_reloading(live: Live, browser: Browser) -> None:
     olt_id = db.session.query(Olt.id).scalar()
-    with served(live) as url:
+    port = free_port()
+    url = f"http://127.0.0.1:{port}"
+    with served(live.stack, port):
         watcher = enter(browser, url)
         watcher.goto(f"{url}/olts/{olt_id}")
         watcher.evaluate("window.sameDocument = true")

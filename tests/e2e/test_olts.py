@@ -15,28 +15,6 @@ from tests.e2e.conftest import Portal, Visit
 
 pytestmark = pytest.mark.e2e
 
-PAGES = (
-    "/olts/", "/olts/1", "/olts/new", "/olts/1/edit", "/olts/1/delete", "/olts/1/workflow", "/workflows/",
-    "/olts/1/workflow/nodes/new", "/workflow-nodes/3/edit", "/workflow-nodes/2/delete", "/onus/", "/olts/1/onus",
-    "/onus/3", "/credentials/", "/credentials/1", "/credentials/new", "/olts/pause?olt=1&olt=2", "/olts/disable?olt=1",
-    "/workflows/templates/", "/pollers/?span=7d", "/queue/", "/executions/1",
-)  # fmt: skip
-
-
-def wider_than_the_screen(page: Page) -> int:
-    found: int = page.evaluate("(main => main.scrollWidth - main.clientWidth)(document.getElementById('main'))")
-    return found
-
-
-@pytest.mark.parametrize("width", [390, 768, 1280, 1440])
-def test_no_page_scrolls_sideways(portal: Portal, visit: Visit, width: int) -> None:
-    page = visit("/olts/", width=width)
-    wide = {}
-    for path in PAGES:
-        page.goto(portal.url + path)
-        wide[path] = wider_than_the_screen(page)
-    assert {path: pixels for path, pixels in wide.items() if pixels > 0} == {}
-
 
 def test_the_list_follows_the_state_and_keeps_what_is_being_typed(portal: Portal, visit: Visit) -> None:
     page = visit("/olts/", language="en")
@@ -164,5 +142,3 @@ def test_an_onu_that_goes_dark_is_seen_without_reloading(portal: Portal, visit: 
     with portal.writing() as session:
         session.execute(update(Onu).where(Onu.id == 3).values(online=False))
     expect(page.locator(".nw-figures")).to_contain_text("Offline", timeout=9_000)  # asked each 5 s
-    with portal.writing() as session:
-        session.execute(update(Onu).where(Onu.id == 3).values(online=True))

@@ -18,14 +18,14 @@ pytestmark = pytest.mark.e2e
 ONU = 5  # of the first OLT
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture
 def serial(portal: Portal) -> str:
     """The ONU's serial, 16 hex digits, after a week of readings of its power with a gap."""
     now = datetime.now(UTC)
     with portal.writing() as session:
         for hours in range(200, 0, -1):
             dbm = None if 60 < hours < 70 else -20.0 - hours % 5
-            session.merge(OnuHistory(onu_id=ONU, metric="onu_rx_power", collected_at=now - timedelta(hours=hours),
+            session.add(OnuHistory(onu_id=ONU, metric="onu_rx_power", collected_at=now - timedelta(hours=hours),
                                      mean=dbm, minimum=dbm, maximum=dbm, samples=1, span=0))  # fmt: skip
     with portal.app.app_context():
         return db.session.scalars(select(Onu.serial).where(Onu.id == ONU)).one() or ""

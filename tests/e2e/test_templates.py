@@ -1,12 +1,12 @@
 """Templates in a browser: one applied to fifty OLTs, and the wizard of a new task from its first step to its last."""
 
 import re
-from collections.abc import Iterator
 from datetime import UTC, datetime
+from functools import partial
 
 import pytest
 from playwright.sync_api import Page, expect
-from sqlalchemy import delete, func, select
+from sqlalchemy import func, select
 
 from portal.extensions import db
 from portal.services.network import olts, template_nodes, templates
@@ -19,27 +19,25 @@ MANY = 50
 PATIENCE = 30_000  # ms, with a busy machine: how long it takes is not what is tested here
 
 
-@pytest.fixture(scope="module")
-def fifty(portal: Portal) -> Iterator[int]:
+@pytest.fixture
+def fifty(portal: Portal) -> int:
     """OLT-T-00 to OLT-T-49 without a workflow, and the template Homes of two masters; its id."""
+    portal.restore("fifty", partial(make_fifty, portal), onto="few")
+    with portal.app.app_context():
+        return db.session.scalars(select(WorkflowTemplate.id)).one()
+
+
+def make_fifty(portal: Portal) -> None:
     now = datetime.now(UTC)
     with portal.app.app_context():
         credential = db.session.scalars(select(Credential.name)).first()
-        made = [
-            olts.create(
-                {"name": f"OLT-T-{number:02d}", "address": f"10.78.0.{number + 1}", "brand": "huawei",
-                 "credential": credential}, "e2e", now,
-            )
-            for number in range(MANY)
-        ]  # fmt: skip
+        for number in range(MANY):
+            fields = {"name": f"OLT-T-{number:02d}", "address": f"10.78.0.{number + 1}", "brand": "huawei"}
+            olts.create({**fields, "credential": credential}, "e2e", now)
         template = templates.create({"name": "Homes"}, "e2e", now)
         for key, kind, oid in (("st", "discovery", "huawei.onu_state"), ("px", "get", "huawei.onu_rx_power")):
             fields = {"key": key, "name": key, "kind": kind, "oid": oid, "interval": "15m"}
             template_nodes.add_node(template, fields, "e2e", now)
-    yield template
-    with portal.writing() as session:
-        session.execute(delete(WorkflowTemplate))
-        session.execute(delete(Olt).where(Olt.id.in_(made)))
 
 
 def having(portal: Portal, key: str) -> int:

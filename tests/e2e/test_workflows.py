@@ -1,13 +1,10 @@
 """The workflow editor in a real browser: chains built by pointer and by keyboard, two tabs at once, what-if, undo."""
 
 import re
-from collections.abc import Iterator
 from datetime import UTC, datetime
-from itertools import count
 
 import pytest
 from playwright.sync_api import Locator, Page, expect
-from sqlalchemy import delete
 
 from portal.extensions import db
 from portal.services.network import workflows
@@ -17,12 +14,11 @@ from tests.e2e.conftest import Portal, Visit
 
 pytestmark = pytest.mark.e2e
 
-NUMBER = count(1)
 OID = "1.3.6.1.2.1.1.3.0"
 
 
 class Bench:
-    """An OLT of its own, so that tests do not meet: masters alfa (a, b) and beta (c), both of priority 40; solo."""
+    """An OLT with masters alfa (a, b) and beta (c), both of priority 40; solo."""
 
     def __init__(self, portal: Portal) -> None:
         self.portal = portal
@@ -30,8 +26,7 @@ class Bench:
         with portal.writing() as session:
             first = session.get(Olt, 2)
             assert first is not None
-            number = next(NUMBER)
-            olt = Olt(name=f"OLT-MESA-{number}", address=f"10.99.0.{number}", brand_id=first.brand_id,
+            olt = Olt(name="OLT-MESA", address="10.99.0.1", brand_id=first.brand_id,
                       model_id=first.model_id, credential_id=first.credential_id, created_at=now)  # fmt: skip
             session.add(olt)
             session.flush()
@@ -69,11 +64,8 @@ class Bench:
 
 
 @pytest.fixture
-def bench(portal: Portal) -> Iterator[Bench]:
-    made = Bench(portal)
-    yield made
-    with portal.writing() as session:
-        session.execute(delete(Olt).where(Olt.id == made.olt_id))
+def bench(portal: Portal) -> Bench:
+    return Bench(portal)
 
 
 def drag(page: Page, grip: Locator, to: Locator, below: int = 8) -> None:

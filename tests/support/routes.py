@@ -79,7 +79,7 @@ QUERIES: dict[str, tuple[str, ...]] = {
     "catalogue.add_oid": ("",),
     "catalogue.edit_oid": ("",),
     "catalogue.index": ("", "brand={brand_id}"),
-    "catalogue.oid": ("",),
+    "catalogue.oid": ("", "raw=1&index=4194312448.7&place=0/1/1:7&olt={olt_id}"),
     "credentials.create": ("",),
     "credentials.edit": ("",),
     "credentials.index": ("",),
@@ -103,7 +103,7 @@ QUERIES: dict[str, tuple[str, ...]] = {
     "log.export": ("olt={olt_id}&level=ERROR",),
     "log.index": ("", "level=ERROR", "olt={olt_id}", "follow=1"),
     "olt_actions.disable": ("olt={olt_id}",),
-    "olt_actions.pause": ("olt={olt_id}",),
+    "olt_actions.pause": ("olt={olt_id}", "olt=1&olt=2"),
     "olt_deleted.index": ("",),
     "olt_deleted.restore": ("",),
     "olt_panels.capacity": ("",),
@@ -165,6 +165,13 @@ QUERIES: dict[str, tuple[str, ...]] = {
     "workflows.reset_node": ("",),
 }
 
+# What answers with a part of a page, with a file, or leads whoever is logged in elsewhere.
+PARTS = {
+    "audit.export", "auth.login", "dashboard.pulse", "executions.export", "ledger.export", "log.export",
+    "olt_panels.oids", "olts.export", "olts.import_template", "onus.export", "onus.export_of_olt", "onus.power",
+    "pollers.export", "queue.export", "quotas.export", "violations.export",
+}  # fmt: skip
+
 
 @dataclass(frozen=True)
 class Address:
@@ -177,7 +184,17 @@ class Address:
     @property
     def name(self) -> str:
         """How it is called in a list."""
-        return f"{self.endpoint}?{self.query}" if self.query else self.endpoint
+        return _name(self.endpoint, self.query)
+
+
+def _name(endpoint: str, query: str) -> str:
+    return f"{endpoint}?{query}" if query else endpoint
+
+
+def whole() -> list[str]:
+    """Names of all whole pages."""
+    found = [(endpoint, query) for endpoint, queries in QUERIES.items() for query in queries]
+    return [_name(endpoint, query) for endpoint, query in found if endpoint not in PARTS]
 
 
 def rules(app: Flask) -> list[Rule]:
