@@ -1,5 +1,7 @@
 """Pages on SQLite, with templates compiled once; that each page works on PostgreSQL is one test of test_frame.py."""
 
+from datetime import timedelta
+
 import pytest
 from flask import Flask
 
@@ -20,8 +22,8 @@ def database_url(databases: Databases) -> str:
 
 @pytest.fixture(autouse=True)
 def frozen(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Pages are looked at when the prepared rows are of: "a minute ago" stays a minute ago."""
-    monkeypatch.setattr(clock, "now", lambda: builders.NOW)
+    """Prepared rows keep their age, so that "a minute ago" stays a minute ago; what services made is two days old."""
+    monkeypatch.setattr(clock, "now", lambda: builders.NOW + timedelta(days=2))
 
 
 def few(app: Flask) -> None:

@@ -2,11 +2,8 @@
 
 import logging
 import re
-import shutil
-from collections.abc import Iterator
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 
 import pytest
 from flask import Flask
@@ -19,7 +16,7 @@ from werkzeug.test import TestResponse
 from config import Settings
 from portal import clock
 from portal.domain.statuses import ExecutionStatus, OltState, Role, Trigger
-from portal.extensions import db, limiter
+from portal.extensions import db
 from portal.tables import AuditLog, Execution, Olt, Poller, SchedulerState, User, WorkflowNode
 from portal.web import access
 from tests.support import routes, seed
@@ -90,40 +87,6 @@ FOREIGN = (
 )
 
 
-@pytest.fixture(autouse=True)
-def fresh_limits(app: Flask) -> Iterator[None]:
-    """Login tries are counted per process; each test starts at none."""
-    with app.app_context():
-        limiter.reset()
-    yield
-
-
-@pytest.fixture(scope="module")
-def filled(databases: Databases, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A database file with two OLTs and a day of executions; tests get copies."""
-    folder = tmp_path_factory.mktemp("filled")
-    app = databases.app(settings_for(databases.own("sqlite", folder), folder))
-    seed.seed(app, "few")
-    with app.app_context():
-        db.session.remove()
-        with db.engine.connect() as connection:
-            connection.exec_driver_sql("PRAGMA wal_checkpoint(TRUNCATE)")
-        db.engine.dispose()
-    return folder / "facho.db"
-
-
-@pytest.fixture
-def seeded(app: Flask, filled: Path, tmp_path: Path) -> Flask:
-    """Two OLTs with a day of executions; scheduler and pollers were seen just now."""
-    with app.app_context():
-        db.engine.dispose()
-    for left in tmp_path.glob("facho.db-*"):
-        left.unlink()
-    shutil.copy(filled, tmp_path / "facho.db")
-    seed.keep_alive(app)
-    return app
-
-
 @pytest.fixture
 def people(app: Flask) -> Flask:
     """Users only."""
@@ -133,16 +96,12 @@ def people(app: Flask) -> Flask:
 
 
 def visitor(app: Flask, username: str = "viewer") -> Visitor:
-    made = Visitor(app)
-    assert made.login(username).status_code == 303
-    return made
+    return Visitor(app).enter(username)
 
 
 def english(app: Flask, username: str = "viewer") -> Visitor:
     """As most tests want it: texts as they stand in the sources."""
-    made = visitor(app, username)
-    made.post("/language", language="en")
-    return made
+    return Visitor(app).enter(username, "en")
 
 
 def url_of(app: Flask, rule: Rule) -> str:
@@ -688,13 +647,15 @@ def test_a_stranger_at_a_page_that_does_not_exist_sees_no_frame(people: Flask) -
     assert (answer.status_code, soup(answer).select_one(".fx-rail")) == (404, None)
 
 
-def test_a_crash_shows_a_reference_that_stands_in_the_log(people: Flask, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_crash_shows_a_reference_that_stands_in_the_log(
+    people: Flask, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def explode() -> str:
         raise RuntimeError("password=hunter2")
 
-    people.add_url_rule("/explode", "explode", access.public(explode))
+    monkeypatch.setitem(people.view_functions, "auth.login", access.public(explode))
     with caplog.at_level(logging.ERROR):
-        answer = people.test_client().get("/explode", headers={"Accept-Language": "en"})
+        answer = people.test_client().get("/login", headers={"Accept-Language": "en"})
     reference = re.search(r"Reference ([0-9a-f]{8})", text_of(answer))
     assert (answer.status_code, "hunter2" in answer.text) == (500, False)
     assert reference is not None

@@ -167,13 +167,13 @@ def test_who_logs_out_in_one_tab_is_out_in_all(shared: Flask, shelf_clock: Clock
 
 
 def test_an_answer_with_a_header_of_its_own_is_not_given_to_the_next_look(
-    shared: Flask, shelf_clock: Clock, served: list[str]
+    shared: Flask, shelf_clock: Clock, served: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    @shared.after_request
     def personal(response: Any) -> Any:
         response.headers["X-Only-Now"] = "1"
         return response
 
+    monkeypatch.setitem(shared.after_request_funcs, None, [*shared.after_request_funcs[None], personal])
     person = watching(shared, shelf_clock)
     served.clear()
     looks(person, 3)

@@ -86,15 +86,15 @@ def test_no_next_run_is_promised_where_the_olt_is_held_back(seeded: Flask) -> No
     soon = clock.now() + timedelta(minutes=7)
     with written(seeded) as session:
         session.execute(update(WorkflowNode).where(WorkflowNode.master_id.is_(None)).values(next_run_at=soon))
-    assert "in 6 min" in text_of(person.get("/onus/1"))
-    assert "in 6 min" in text_of(person.get("/workflows/"))
+    assert "in 7 min" in text_of(person.get("/onus/1"))
+    assert "in 7 min" in text_of(person.get("/workflows/"))
     with written(seeded) as session:
         session.execute(update(Olt).values(state=OltState.UNREACHABLE))
-    assert "in 6 min" not in text_of(person.get("/onus/1"))
-    assert "in 6 min" not in text_of(person.get("/workflows/"))
+    assert "in 7 min" not in text_of(person.get("/onus/1"))
+    assert "in 7 min" not in text_of(person.get("/workflows/"))
     with written(seeded) as session:
         session.execute(update(Olt).values(state=OltState.PAUSED, paused_reason="works"))
-    assert "in 6 min" not in text_of(person.get("/workflows/"))
+    assert "in 7 min" not in text_of(person.get("/workflows/"))
     with seeded.app_context():
         row = workflows.page().rows[0]
         assert (row.state, row.paused_until) == (OltState.PAUSED, None)

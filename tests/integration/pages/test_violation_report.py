@@ -97,16 +97,16 @@ def test_of_one_olt_only_its_violations_are_told(broken: Flask) -> None:
     [
         ("from=x&to=y&olt=z", 7),
         ("from=9999-12-31&to=0001-01-01", 7),
-        (f"from={day(0)}&to={day(3)}", 4),  # the wrong way round
+        ("from={0}&to={3}", 4),  # the wrong way round
         ("from=2001-01-01", 92),
-        (f"to={day(10)}", 7),
+        ("to={10}", 7),
         ("from=%00&to=&olt=99999999999999", 7),
     ],
 )
 def test_days_that_mean_nothing_are_left_out_and_long_periods_end_in_the_past(
     broken: Flask, query: str, days: int
 ) -> None:
-    page = english(broken).get(f"/violations/report?{query}")
+    page = english(broken).get(f"/violations/report?{query.format(*map(day, range(11)))}")
     assert title_of(page).endswith(f"in {days} days")
 
 
