@@ -5,8 +5,9 @@ engine without compiled statements and the rows of a fixture anew cost more than
 """
 
 import shutil
+import sqlite3
 from collections.abc import Callable
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from pathlib import Path
 
 import psycopg
@@ -91,9 +92,9 @@ class SqliteStates:
         self.keep("empty")
 
     def restore(self, name: str) -> None:
-        for suffix in ("-wal", "-shm"):
-            Path(f"{self.file}{suffix}").unlink(missing_ok=True)
-        shutil.copy(self.path(name), self.file)
+        """By SQLite itself: a connection that a test left open would spoil a file that is copied under it."""
+        with closing(sqlite3.connect(self.path(name))) as state, closing(sqlite3.connect(self.file, 10)) as target:
+            state.backup(target)
 
     def keep(self, name: str) -> None:
         engine = create_engine(self.url)
