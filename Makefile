@@ -5,6 +5,9 @@ SHELL := /bin/bash
 PY := .venv/bin/python
 MESSAGES := portal/translations/messages.pot
 ARGS :=
+# Compiled tests are kept: compiling them costs more than running one.
+PYTEST := env -u PYTHONDONTWRITEBYTECODE $(PY) -m pytest
+PARALLEL := -n 2 --dist worksteal
 
 .PHONY: help
 help: ## List the targets
@@ -19,30 +22,39 @@ setup: ## Install what the product needs: system packages, .venv, Python package
 run: ## Start everything with two simulated OLTs (DEMO=0: without; PORT=8001: another port)
 	@ops/run
 
+.PHONY: dev
+dev: ## Start the portal alone at PORT (8001), which loads changed code by itself; on the data of `make run`
+	$(PY) -m flask --app app run --debug --port $(or $(PORT),8001)
+
+.PHONY: unit
+unit: ## Rules and pure parts in seconds: no app, no sockets, no set-up (ARGS="-k name": some)
+	$(PYTEST) -q $(if $(ARGS),$(ARGS),$(PARALLEL)) -m "not slow" tests/unit
+
+.PHONY: test-fast
+test-fast: ## Units, services and pages on SQLite, in minutes, without set-up (ARGS="-k name": some)
+	$(PYTEST) -q $(PARALLEL) -m "not live" -k "not postgresql" $(ARGS) tests/unit tests/source tests/integration
+
 .PHONY: test
-test: ## Install what tests need and run all of them (ARGS="-k name": some)
+test: ## Install what tests need and run all of them (ARGS="tests/faults -k name": some)
 	ops/setup --dev
 ifeq ($(ARGS),)
-	$(PY) -m pytest -n 2 --dist worksteal tests/unit tests/integration tests/walks
-	$(PY) -m pytest tests/faults
-	$(PY) -m pytest tests/e2e
+	@status=0; \
+	$(PYTEST) $(PARALLEL) -m "not clock" tests/unit tests/source tests/integration tests/walks tests/faults || status=1; \
+	$(PYTEST) $(PARALLEL) tests/e2e || status=1; \
+	$(PYTEST) -m clock tests/integration tests/faults || status=1; \
+	exit $$status
 else
-	$(PY) -m pytest $(ARGS)
+	$(PYTEST) $(ARGS)
 endif
 
-.PHONY: faults
-faults: ## Only the fault tests F2 to F30: they judge by the clock, so one after the other
-	ops/setup --dev
-	$(PY) -m pytest tests/faults
-
 .PHONY: check
-check: ## Lint, format, types, floors between the rooms, size budgets
+check: ## Lint, format, types, contracts between the packages, size budgets
 	ops/setup --dev
 	$(PY) -m ruff check .
 	$(PY) -m ruff format --check .
 	$(PY) -m mypy
 	.venv/bin/lint-imports --no-cache
-	$(PY) -m pytest -q tests/unit/test_budgets.py
+	$(PYTEST) -q tests/source/test_budgets.py
 
 .PHONY: format
 format: ## Rewrite the code in the house's format and mend what ruff can mend

@@ -1,5 +1,5 @@
 # Sourced by the other scripts: where this checkout keeps its sockets, and the few settings that the shell itself needs.
-# The rule for the socket and for REDIS_URL is config.py's; tests/unit/test_house.py compares the two.
+# The rule for the socket and for REDIS_URL is config.py's; tests/source/test_house.py compares the two.
 
 ROOT=$(cd -- "$(dirname -- "${BASH_SOURCE[0]}")/.." && pwd -P)
 UNIX_PATH_LIMIT=100 # sockaddr_un holds 107 bytes; redis and supervisord add a temporary suffix

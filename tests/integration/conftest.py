@@ -11,6 +11,13 @@ from tests.support.live import Live, seen
 from tests.support.stack import Stack, stack
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Tests that start the product's processes are `live`: `make test-fast` leaves them out."""
+    for item in items:
+        if {"running", "two_olts"} & set(getattr(item, "fixturenames", ())):
+            item.add_marker("live")
+
+
 @pytest.fixture(scope="session")
 def two_olts() -> Iterator[Farm]:
     """A Huawei of 64 ONUs and a ZTE of 48, as real agents."""

@@ -161,6 +161,7 @@ def test_gaps_grow_to_half_an_hour_and_an_alert_is_given_up_after_a_day() -> Non
 # ---------------------------------------------------------------------------------------------------- random histories
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(8))
 def test_over_a_random_day_and_a_half_no_alert_is_lost_doubled_or_told_when_it_is_quiet(seed: int) -> None:
     chance = random.Random(seed)

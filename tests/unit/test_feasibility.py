@@ -112,6 +112,7 @@ def test_what_is_never_in_another_s_way_needs_no_closer_look() -> None:
     assert not feasibility.may_lose([node(1, 60, 50)])
 
 
+@pytest.mark.slow
 @given(st.lists(st.tuples(st.integers(60, 3600), st.integers(1, 200), st.integers(1, 3600)), max_size=6))
 def test_a_further_node_never_makes_an_olt_less_busy(drawn: list[tuple[int, int, int]]) -> None:
     nodes = [node(i, every, seconds, first=first) for i, (every, seconds, first) in enumerate(drawn)]

@@ -263,6 +263,7 @@ def test_linear_and_bitshift_huawei_are_the_same(frame: int, slot: int, port: in
     assert HUAWEI_LINEAR.decode(index) == HUAWEI["huawei_gpon"].decode(index) == position
 
 
+@pytest.mark.slow
 @given(st.text(max_size=40) | st.from_regex(r"-?[0-9]{1,12}(\.[0-9]{1,12}){0,3}", fullmatch=True))
 def test_whatever_decodes_encodes_to_the_same_number(index: str) -> None:
     for formula in (*HUAWEI.values(), *ZTE.values(), *GENERIC.values(), VSOL, CDATA_V3):

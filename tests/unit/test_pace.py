@@ -79,12 +79,14 @@ def coverage(series: Iterator[int]) -> float:
     return 100 * covered / RUNS
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("pattern", PATTERNS)
 def test_the_p95_covers_93_to_97_percent_of_the_next_runs(pattern: str) -> None:
     level, spread = PATTERNS[pattern]
     assert 93 <= coverage(durations(level, spread, seed=5)) <= 97
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("runs", [5, 8, 12, 20])
 def test_few_runs_already_cover_nearly_as_much(runs: int) -> None:
     covered = 0
@@ -133,6 +135,7 @@ def test_no_more_durations_are_kept_than_are_used() -> None:
     assert stored == list(range(100 - KEPT, 100))
 
 
+@pytest.mark.slow
 @given(st.lists(st.integers(0, 10_000_000), min_size=1, max_size=60))
 @example([5, 0, 0, 2, 0])
 def test_the_p95_is_never_below_the_median(given_durations: list[int]) -> None:
@@ -140,6 +143,7 @@ def test_the_p95_is_never_below_the_median(given_durations: list[int]) -> None:
     assert 0 < expected.p50_ms <= expected.p95_ms
 
 
+@pytest.mark.slow
 @given(st.lists(st.integers(0, 100_000), min_size=1, max_size=60))
 def test_only_the_kept_runs_count(given_durations: list[int]) -> None:
     assert predict(given_durations) == predict(given_durations[-KEPT:])

@@ -120,6 +120,7 @@ def drawn_nodes(drawn: list[tuple[int, int, int, int, bool]]) -> list[PhasedNode
     return [node(i, olt, first, every, seconds, fixed) for i, (olt, first, every, seconds, fixed) in enumerate(drawn)]
 
 
+@pytest.mark.slow
 @settings(max_examples=60, deadline=None)
 @given(NODES)
 def test_the_advice_is_never_worse_than_now_by_its_own_measure(drawn: list[tuple[int, int, int, int, bool]]) -> None:
@@ -131,6 +132,7 @@ def test_the_advice_is_never_worse_than_now_by_its_own_measure(drawn: list[tuple
     assert (found.before, found.after) == (measure(nodes, {}), measure(nodes, found.shifts))
 
 
+@pytest.mark.slow
 @settings(max_examples=60, deadline=None)
 @given(NODES)
 def test_clocks_move_forward_by_less_than_an_interval_and_no_hour_loses_a_slot(

@@ -112,6 +112,7 @@ NODES = st.lists(
 )  # fmt: skip
 
 
+@pytest.mark.slow
 @given(NODES, st.booleans())
 def test_nothing_overlaps_and_every_slot_is_planned_or_lost_exactly_once(
     drawn: list[tuple[int, int, int, int]], slow: bool
@@ -131,6 +132,7 @@ def test_nothing_overlaps_and_every_slot_is_planned_or_lost_exactly_once(
     assert all(sooner + took[ident] <= later for (sooner, ident), (later, _) in pairwise(runs))
 
 
+@pytest.mark.slow
 @given(NODES)
 def test_the_olt_is_never_idle_while_something_waits(drawn: list[tuple[int, int, int, int]]) -> None:
     nodes = [

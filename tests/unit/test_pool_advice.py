@@ -1,5 +1,6 @@
 """How many pollers are enough, from arrivals run again."""
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -50,6 +51,7 @@ def test_the_p95_is_the_value_that_95_of_100_do_not_exceed() -> None:
 ARRIVALS = st.lists(st.tuples(st.integers(0, 600), st.integers(1, 120), st.integers(1, 8)), min_size=1, max_size=60)
 
 
+@pytest.mark.slow
 @settings(max_examples=80, deadline=None)
 @given(ARRIVALS)
 def test_the_advised_pool_reaches_the_goal_and_one_poller_less_does_not(drawn: list[tuple[int, int, int]]) -> None:

@@ -237,6 +237,7 @@ def test_raw_is_always_printable(raw: RawValue, shown: str) -> None:
     assert printable(raw) == shown
 
 
+@pytest.mark.slow
 @given(st.sampled_from(list(ValueType)), st.none() | st.integers(-(2**63), 2**64) | st.binary(max_size=600) | st.text())
 def test_no_device_can_make_decoding_fail(kind: ValueType, raw: RawValue) -> None:
     reading = decode(ValueSpec(type=kind, signed_bits=16), "1", raw)

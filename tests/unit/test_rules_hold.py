@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from random import Random
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -249,6 +250,7 @@ def world(made: list[Clock], seed: int, *, from_end: bool) -> World:
     return World(nodes, chance, from_end)
 
 
+@pytest.mark.slow
 @settings(max_examples=30, deadline=None)
 @given(made=worlds, seed=st.integers(0, 2**32), history=events)
 def test_every_slot_of_the_grid_ends_in_exactly_one_way(
@@ -270,6 +272,7 @@ def test_every_slot_of_the_grid_ends_in_exactly_one_way(
         assert sum(run.active for run in node.runs) <= 1
 
 
+@pytest.mark.slow
 @settings(max_examples=30, deadline=None)
 @given(made=worlds, seed=st.integers(0, 2**32), history=events)
 def test_from_end_no_node_is_forgotten_and_no_slot_comes_before_its_interval_is_over(

@@ -95,6 +95,7 @@ def test_discovery_is_answered_with_an_engine_id_that_differs_between_olts() -> 
     assert first != second
 
 
+@pytest.mark.slow
 def test_no_damaged_datagram_brings_an_agent_down() -> None:
     victim = agent(user=V3User("ops"))
     chance = random.Random(1)

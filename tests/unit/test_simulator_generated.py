@@ -2,6 +2,8 @@
 
 from collections.abc import Iterator
 
+import pytest
+
 from jobs.snmp.simulator.mib import NO_SUCH_INSTANCE, NO_SUCH_OBJECT, Kind, MibSource, Oid, Value, parse_oid
 from jobs.snmp.simulator.onus import Population
 from jobs.snmp.simulator.spec import build_mib, parse_spec
@@ -126,6 +128,7 @@ def test_without_churn_nothing_comes_or_goes_in_a_month() -> None:
     assert column(mib, f"{XPON}.46.1.15") == column(mib, f"{XPON}.46.1.15", NOW + 30 * 24 * HOUR)
 
 
+@pytest.mark.slow
 def test_with_churn_onus_go_dark_vanish_and_appear_around_the_number_asked_for() -> None:
     mib = a_huawei(onus=320, churn=0.5)
     times = [NOW + minute * 60 for minute in range(0, 600, 10)]

@@ -116,6 +116,6 @@ def test_all_recorded_walks_load() -> None:
     if not WALKS.is_dir():
         pytest.skip("recorded walks absent")
     loaded = {path.name: len(load_snmprec(path)) for path in sorted(WALKS.glob("*.snmprec"))}
-    assert len(loaded) == 25
+    assert len(loaded) == 29
     assert loaded["zxa10_c320.snmprec"] == 2753
     assert loaded["smartax.snmprec"] == 3699

@@ -10,7 +10,7 @@ from types import SimpleNamespace
 from app import create_app
 from tests.support.databases import Databases, settings_for
 
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = Path(__file__).resolve().parents[3]
 
 
 def test_templates_are_ready_and_what_is_there_for_good_is_left_alone_by_the_garbage_collector(

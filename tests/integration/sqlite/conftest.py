@@ -1,4 +1,4 @@
-"""Unit tests use no sockets, so their database is SQLite."""
+"""Tests that need the app but say nothing of a database: on SQLite only."""
 
 import pytest
 

@@ -13,14 +13,7 @@ from portal.services.coordinating import plans
 from portal.tables import NodePace, WorkflowNode
 from tests.support import builders
 from tests.support.api import by_token, ready
-from tests.support.databases import Databases
 from tests.support.web import written
-
-
-@pytest.fixture
-def database_url(databases: Databases) -> str:
-    """SQLite: what is read is tested on both in test_planning.py."""
-    return databases.url("sqlite")
 
 
 @pytest.fixture
