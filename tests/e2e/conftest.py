@@ -44,8 +44,15 @@ FLAGS = [
     "--disable-sync",
     f"--disable-features={','.join(UNUSED)}",
 ]
-# Tests that cause these look at what the page makes of them.
-IGNORED = ("net::ERR_INTERNET_DISCONNECTED", "htmx:afterRequest", "htmx:sendError", "status of 401", "status of 404")
+# Tests that cause these look at what the page makes of them. What was under way when a tab is closed is aborted.
+IGNORED = (
+    "net::ERR_INTERNET_DISCONNECTED",
+    "htmx:afterRequest",
+    "htmx:sendError",
+    "htmx:sendAbort",
+    "status of 401",
+    "status of 404",
+)
 
 Visit = Callable[..., Page]
 
