@@ -10,7 +10,7 @@ import json
 import os
 import time
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from pathlib import Path
 from random import Random
 
@@ -19,10 +19,9 @@ from scheduler.timemachine.durations import Fortune
 from scheduler.timemachine.events import Havoc, scenario
 from scheduler.timemachine.machine import Machine
 from scheduler.timemachine.world import ALL_SITES, NodeSpec, OltSpec, Rules, World
+from tests.support.cast import HOUR, TEN
 from tests.support.virtual import cron_in, many_olts
 
-BEGIN = datetime(2026, 11, 27, 10, 0, tzinfo=UTC)
-HOUR = timedelta(hours=1)
 GOAL = 300  # virtual seconds a real second
 
 
@@ -44,7 +43,7 @@ def even_world(options: Options) -> World:
     chance, made = Random(options.seed), []
     for olt in range(1, options.olts + 1):
         for number in range(options.nodes):
-            first = BEGIN + timedelta(seconds=chance.randrange(1, 301))
+            first = TEN + timedelta(seconds=chance.randrange(1, 301))
             kind, key = (NodeKind.GET, f"node-{number}") if number else (NodeKind.DISCOVERY, "discovery")
             ident = olt * options.nodes + number
             made.append(NodeSpec(ident, olt, key, kind, 300, first=first, priority=40 if number else 90, median=1.5))
@@ -60,13 +59,13 @@ def resident_mb() -> float:
 
 def pace(options: Options) -> dict[str, object]:
     """Virtual seconds and composites for each real second, by the clock and of CPU, hour by hour; memory likewise."""
-    machine = Machine(even_world(options), BEGIN, seed=options.seed, next_cron=cron_in("UTC"))
-    machine.run(BEGIN + HOUR)
+    machine = Machine(even_world(options), TEN, seed=options.seed, next_cron=cron_in("UTC"))
+    machine.run(TEN + HOUR)
     hours, memory = [], [resident_mb()]
     before = machine.state.figures.composites
     for number in range(2, options.hours + 2):
         began, worked = time.perf_counter(), time.process_time()
-        machine.run(BEGIN + number * HOUR)
+        machine.run(TEN + number * HOUR)
         hours.append((time.perf_counter() - began, time.process_time() - worked))
         memory.append(resident_mb())
     wall, cpu = (sum(each) for each in zip(*hours, strict=True))
@@ -88,16 +87,16 @@ def week(options: Options) -> dict[str, object]:
     """A week (or `days`) of trouble, with an audit and the check of all slots after each day's hours are settled."""
     next_cron = cron_in("America/Santiago")
     olts = min(options.olts, 200)
-    world = many_olts(BEGIN, options.seed, next_cron, olts=olts, nodes=options.nodes, pollers=options.pollers,
+    world = many_olts(TEN, options.seed, next_cron, olts=olts, nodes=options.nodes, pollers=options.pollers,
                       intervals=(300,))  # fmt: skip
-    end = BEGIN + timedelta(days=options.days)
+    end = TEN + timedelta(days=options.days)
     havoc = Havoc(edits=240, switches=24, outages=80, slow=80, restarts=4)
-    events = scenario(world, BEGIN, end, options.seed, havoc)
+    events = scenario(world, TEN, end, options.seed, havoc)
     fortune = Fortune(options.seed, drift=0.4)
-    machine = Machine(world, BEGIN, next_cron=next_cron, fortune=fortune, history=events, keep_all=True)
+    machine = Machine(world, TEN, next_cron=next_cron, fortune=fortune, history=events, keep_all=True)
     began, differences, wrong, trackers, memory = time.perf_counter(), 0, 0, 0, []
     for day in range(1, options.days + 1):
-        machine.run(BEGIN + timedelta(days=day))
+        machine.run(TEN + timedelta(days=day))
         differences += len(machine.audit())
         wrong += len(machine.wrong_slots())
         trackers += machine.fold(machine.state.now - 6 * HOUR)

@@ -21,6 +21,7 @@ from bench.web import MIGRATIONS
 from config import load_settings
 from portal.extensions import db
 from tests.support import seed
+from tests.support.cast import password_of
 from tests.support.served import free_port, served
 from tests.support.stack import stack
 
@@ -73,7 +74,7 @@ def log_in(browser: Browser, address: str) -> list[Any]:
     page = browser.new_page()
     page.goto(f"{address}/login")
     page.fill("[name=username]", "operator")
-    page.fill("[name=password]", seed.password_of("operator"))
+    page.fill("[name=password]", password_of("operator"))
     page.press("[name=password]", "Enter")
     page.wait_for_url(f"{address}/")
     found = page.context.cookies()

@@ -10,6 +10,7 @@ from portal.domain.statuses import ExecutionStatus
 from portal.extensions import db
 from portal.tables import Olt
 from tests.support import seed
+from tests.support.cast import password_of
 from tests.support.databases import Databases
 from tests.support.live import Live, polled
 from tests.support.served import free_port, served
@@ -32,7 +33,7 @@ def enter(browser: Browser, url: str) -> Page:
     page = browser.new_context(locale="en").new_page()
     page.goto(f"{url}/login")
     page.fill("[name=username]", "operator")
-    page.fill("[name=password]", seed.password_of("operator"))
+    page.fill("[name=password]", password_of("operator"))
     page.press("[name=password]", "Enter")
     page.wait_for_url(f"{url}/")
     return page

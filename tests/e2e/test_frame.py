@@ -10,6 +10,7 @@ from sqlalchemy import update
 from portal.domain.statuses import ExecutionStatus, Trigger
 from portal.tables import Execution, Olt, Poller, User
 from tests.e2e.conftest import Portal, Visit
+from tests.support.cast import password_of
 
 pytestmark = pytest.mark.e2e
 
@@ -51,7 +52,7 @@ def test_a_person_logs_in_and_sees_what_happens(visit: Visit) -> None:
     page.fill("[name=password]", "wrong password")
     page.press("[name=password]", "Enter")
     expect(page.get_by_role("alert")).to_contain_text("no son correctos")
-    page.fill("[name=password]", "facho-viewer-2026")
+    page.fill("[name=password]", password_of("viewer"))
     page.press("[name=password]", "Enter")
     expect(page.locator("h1")).to_have_text("2 OLTs responden, 0 inalcanzables")
 
@@ -210,7 +211,7 @@ def test_a_session_that_was_ended_leads_to_the_login_and_back(portal: Portal, vi
     page.wait_for_url("**/login?next=/queue/")
     assert page.locator("table").count() == 0
     page.fill("[name=username]", "viewer")
-    page.fill("[name=password]", "facho-viewer-2026")
+    page.fill("[name=password]", password_of("viewer"))
     page.press("[name=password]", "Enter")
     page.wait_for_url("**/queue/")
 

@@ -17,7 +17,8 @@ from portal.services.dispatch import run_requests
 from portal.tables import Execution, ExecutionAttempt
 from tests.faults.conftest import Polled
 from tests.faults.simulated import Node, Started, World
-from tests.support.live import ACTOR, Live
+from tests.support.cast import ACTOR
+from tests.support.live import Live
 from tests.support.oltsim_c import oltsim
 
 pytestmark = [pytest.mark.integration, pytest.mark.fault, pytest.mark.timeout(180)]

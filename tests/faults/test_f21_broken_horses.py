@@ -28,7 +28,8 @@ from portal.extensions import db
 from portal.services.dispatch import run_requests
 from portal.tables import ExecutionAttempt, ExecutionStep, Olt
 from tests.faults.conftest import Polled
-from tests.support.live import ACTOR, LOG, Live
+from tests.support.cast import ACTOR
+from tests.support.live import LOG, Live
 
 pytestmark = [pytest.mark.integration, pytest.mark.fault, pytest.mark.clock, pytest.mark.timeout(180)]
 

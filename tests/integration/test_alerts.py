@@ -9,7 +9,6 @@ from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from io import StringIO
 from typing import Any
-from zoneinfo import ZoneInfo
 
 import pytest
 from cryptography.fernet import Fernet
@@ -29,12 +28,11 @@ from portal.services.dispatch import reachability
 from portal.services.errors import Conflict, Invalid, NotFound
 from portal.tables import AuditLog, Channel, Notification, Olt, QuotaViolation
 from scheduler import upkeep
-from tests.support.builders import ACTOR, make_olt
+from tests.support.builders import make_olt
+from tests.support.cast import ACTOR, HOUR, LIMA, MINUTE, SECOND
 from tests.support.databases import FERNET_KEY
 from tests.support.receiver import TOKEN, Receiver, receiver
 
-LIMA = ZoneInfo("America/Lima")
-SECOND, MINUTE, HOUR = timedelta(seconds=1), timedelta(minutes=1), timedelta(hours=1)
 HIGH, LOW, CRITICAL = Severity.HIGH, Severity.LOW, Severity.CRITICAL
 PENDING, SENDING = NotificationStatus.PENDING, NotificationStatus.SENDING
 SENT, GIVEN_UP = NotificationStatus.SENT, NotificationStatus.GIVEN_UP

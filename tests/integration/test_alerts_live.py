@@ -10,7 +10,8 @@ from portal.domain.statuses import AlertKind, NotificationStatus, Severity
 from portal.extensions import db, transaction
 from portal.services.alerting import alerts, channels
 from portal.tables import Notification, Olt, QuotaViolation
-from tests.support.live import ACTOR, Live
+from tests.support.cast import ACTOR
+from tests.support.live import Live
 from tests.support.receiver import receiver
 
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(180)]

@@ -4,7 +4,7 @@ import base64
 import json
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from itertools import product
 from typing import Any
 
@@ -21,9 +21,8 @@ from portal.services.dispatch import run_requests
 from portal.tables import AuditLog, Execution, Olt, WorkflowNode
 from tests.support.api import Client, by_session, by_token, ended, error_of, furnished, ready, waiting_fields
 from tests.support.builders import make_chained, make_node, make_olt
+from tests.support.cast import TEN
 from tests.support.web import written
-
-START = datetime(2026, 11, 27, 10, 0, tzinfo=UTC)
 
 
 def ids(answer_body: dict[str, Any]) -> list[int]:
@@ -39,7 +38,7 @@ def lima(app: Flask) -> Flask:
         for number in range(10):
             fields: dict[str, Any] = {"status": ExecutionStatus.SUCCESS, "error_kind": None} if number % 2 else {}
             fields |= {"trigger": Trigger.MANUAL, "requested_by": "rosa"} if number == 4 else {}
-            db.session.add(ended(nodes[number % 3], START + timedelta(minutes=number), **fields))
+            db.session.add(ended(nodes[number % 3], TEN + timedelta(minutes=number), **fields))
             db.session.flush()
         db.session.commit()
         db.session.remove()
@@ -134,7 +133,7 @@ def cursor_of(*parts: object) -> str:
     return base64.urlsafe_b64encode(json.dumps(list(parts)).encode()).decode().rstrip("=")
 
 
-BY_ID, BY_SLOT = queries.Filter().order.name, queries.Filter(since=START).order.name
+BY_ID, BY_SLOT = queries.Filter().order.name, queries.Filter(since=TEN).order.name
 BAD_CURSORS = (
     "", "x", "%00", "====", "é", "a" * 2000, cursor_of(), cursor_of(0), cursor_of(0, BY_ID), cursor_of(0, 5),
     cursor_of(0, BY_ID, "5"), cursor_of(0, BY_ID, None), cursor_of(0, BY_ID, True), cursor_of(0, BY_ID, 1.5),
@@ -158,7 +157,7 @@ def test_a_cursor_that_was_not_given_out_is_refused_and_says_what_to_do(client: 
 
 
 def test_a_cursor_of_a_list_in_another_order_is_refused(client: Client) -> None:
-    plain, timed = keyset.encode([5], BY_ID), keyset.encode([START, 5], BY_SLOT)
+    plain, timed = keyset.encode([5], BY_ID), keyset.encode([TEN, 5], BY_SLOT)
     assert client.get(f"/executions/?cursor={plain}").status_code == 200
     assert client.get(f"/executions/?cursor={timed}&since=2026-11-27T09:00:00Z").status_code == 200
     for query in (f"cursor={timed}", f"cursor={plain}&since=2026-11-27T09:00:00Z"):

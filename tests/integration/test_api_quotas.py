@@ -1,6 +1,5 @@
 """Quotas and violations over the API: lists, one of each, filters, pages, roles."""
 
-from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
@@ -14,9 +13,7 @@ from tests.integration.test_quota_queries import add, add_violation
 from tests.support import seed_quotas
 from tests.support.api import Client, by_token, error_of, ready
 from tests.support.builders import make_node, make_olt
-
-HOUR = timedelta(hours=1)
-START = datetime(2026, 11, 27, 10, tzinfo=UTC)
+from tests.support.cast import HOUR, TEN
 
 
 @pytest.fixture
@@ -24,13 +21,13 @@ def filled(app: Flask) -> Flask:
     """Quotas 1 to 4 and violations 1 to 3 of two OLTs in two hours."""
     with ready(app).app_context():
         lima, cusco = make_olt().id, make_olt("OLT-CUSCO").id
-        add(lima, "get_rx", START, Counts(completed=2, failed=2), QuotaStatus.QUOTA_NOT_MET)
-        add(lima, "discovery", START + HOUR, Counts(completed=4), QuotaStatus.COMPLETED)
-        add(cusco, "get_rx", START, Counts(completed=12), QuotaStatus.COMPLETED)
-        add(cusco, "get_rx", START + HOUR, Counts(pending=12))
-        add_violation(lima, "get_rx", START, Severity.HIGH, notified=True, notified_at=START + HOUR)
-        add_violation(cusco, "get_rx", START - HOUR, Severity.LOW)
-        add_violation(lima, "discovery", START - 2 * HOUR, Severity.CRITICAL)
+        add(lima, "get_rx", TEN, Counts(completed=2, failed=2), QuotaStatus.QUOTA_NOT_MET)
+        add(lima, "discovery", TEN + HOUR, Counts(completed=4), QuotaStatus.COMPLETED)
+        add(cusco, "get_rx", TEN, Counts(completed=12), QuotaStatus.COMPLETED)
+        add(cusco, "get_rx", TEN + HOUR, Counts(pending=12))
+        add_violation(lima, "get_rx", TEN, Severity.HIGH, notified=True, notified_at=TEN + HOUR)
+        add_violation(cusco, "get_rx", TEN - HOUR, Severity.LOW)
+        add_violation(lima, "discovery", TEN - 2 * HOUR, Severity.CRITICAL)
         db.session.remove()
     return app
 

@@ -12,9 +12,8 @@ from jobs import claim as claims
 from jobs.claim import Aborted, Lease, LeaseLost, Stopped
 from portal import queueing
 from portal.queueing import Ticket
+from tests.support.cast import TEN
 from tests.support.redis_server import redis_server
-
-TEN = datetime(2026, 11, 27, 10, 0, tzinfo=UTC)
 
 
 def ticket(execution: int, olt: int, *, priority: int = 40, at: datetime = TEN, **more: object) -> Ticket:

@@ -18,6 +18,7 @@ from portal.extensions import db
 from portal.services.cataloguing import catalogue, catalogue_shipped
 from portal.tables import Olt, Onu, PonPort
 from tests.support import builders
+from tests.support.cast import COMMUNITY
 
 STATE = "1.3.6.1.4.1.2011.6.128.1.1.2.46.1.15"
 POWER = "1.3.6.1.4.1.2011.6.128.1.1.2.51.1.4"
@@ -80,7 +81,7 @@ def test_a_walk_prints_raw_and_decoded_and_says_that_it_is_complete(run: Run) ->
     assert "(sentinel 2147483647)" in told
     assert told.count("3 rows, complete") == 2
     assert "6 values, " in told
-    assert builders.COMMUNITY not in told
+    assert COMMUNITY not in told
 
 
 def test_on_a_host_that_is_not_ours_the_key_says_which_brand_is_meant(run: Run) -> None:
@@ -203,7 +204,7 @@ def test_a_probe_uses_a_stored_credential_also_v3(run: Run, targets: list[SnmpTa
 
 def test_an_address_of_ours_is_asked_with_its_own_credential(run: Run, targets: list[SnmpTarget]) -> None:
     run("probe", "10.20.0.1")
-    assert targets[0].community == builders.COMMUNITY
+    assert targets[0].community == COMMUNITY
 
 
 def test_a_stranger_is_asked_with_the_community_that_is_typed(run: Run, targets: list[SnmpTarget]) -> None:

@@ -40,10 +40,9 @@ from portal.tables import (
 )
 from scheduler.coordinator import loop, observe, reconcile
 from tests.integration.test_quotas import at, counts, pending_ones, run, tracker
-from tests.support.builders import ACTOR, make_node, make_olt
+from tests.support.builders import make_node, make_olt
+from tests.support.cast import ACTOR, HOUR, MINUTE, SECOND
 from tests.support.ticking import tick
-
-SECOND, MINUTE, HOUR = timedelta(seconds=1), timedelta(minutes=1), timedelta(hours=1)
 
 
 @pytest.fixture

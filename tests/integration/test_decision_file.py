@@ -8,7 +8,6 @@ from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
-from zoneinfo import ZoneInfo
 
 import pytest
 from flask import Flask
@@ -21,8 +20,8 @@ from portal.services import decision_file, decisions
 from portal.tables import CoordinatorLog
 from scheduler import upkeep
 from tests.support import builders
+from tests.support.cast import LIMA
 
-LIMA = ZoneInfo("America/Lima")
 TEN = datetime(2026, 11, 27, 15, 0, tzinfo=UTC)  # 10:00 in Lima
 ID = re.compile(r" id=(\d+)\)$")
 

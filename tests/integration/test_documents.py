@@ -28,13 +28,13 @@ from portal.tables import (
     SchedulerState,
     WorkflowNode,
 )
-from tests.support.live import ACTOR, Live, polled
+from tests.support.cast import ACTOR, HOUR, MINUTE, SECOND
+from tests.support.live import Live, polled
 from tests.support.stack import StackError
 
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(240)]
 
 PROCESSES = ("scheduler", "pollers", "maintenance", "upkeep")
-SECOND, MINUTE, HOUR = timedelta(seconds=1), timedelta(minutes=1), timedelta(hours=1)
 SUCCESS, FAILED = ExecutionStatus.SUCCESS, ExecutionStatus.FAILED
 EARLY = 2 * SECOND  # the clock is set so long before a slot
 FREE_PORT = 1  # nothing answers there

@@ -22,10 +22,9 @@ from portal.services.network import olts, workflows
 from portal.tables import CoordinatorLog, Execution, ExecutionAttempt, ExecutionStep, Olt, WorkflowNode
 from scheduler import due, planner
 from scheduler.tick import next_cron
-from tests.support.builders import ACTOR, make_chained, make_node, make_olt
+from tests.support.builders import make_chained, make_node, make_olt
+from tests.support.cast import ACTOR, SECOND
 from tests.support.ticking import tick
-
-SECOND = timedelta(seconds=1)
 
 
 def slot_taken(session: Session, **node: object) -> Execution:

@@ -30,9 +30,9 @@ from portal.services.network import workflows
 from portal.tables import Execution, ExecutionAttempt, ExecutionStep, NodePace, PollerStats, Pool, WorkflowNode
 from scheduler.coordinator import loop
 from tests.support import builders
+from tests.support.cast import ACTOR, TEN
 
 CREATED = datetime(2026, 11, 27, 9, 59, tzinfo=UTC)  # first run, and anchor: 10:00
-TEN = datetime(2026, 11, 27, 10, 0, tzinfo=UTC)
 
 
 class Cast:
@@ -195,7 +195,7 @@ def test_a_holder_whose_node_was_deleted_since_is_still_named(cast: Cast) -> Non
     holder = cast.run(cast.discovery, TEN, took=460)
     waiting = cast.run(cast.rx, TEN, start=460)
     cast.skip(cast.rx, SkipReason.OLT_BUSY, at(5), waiting=waiting, holder=holder)
-    workflows.delete_node(cast.discovery, builders.ACTOR, at(30))
+    workflows.delete_node(cast.discovery, ACTOR, at(30))
     found = explained(cast.rx, at(5))
     assert "discovery of OLT-7 ran 7 min 40 s; how long it usually takes is not recorded." in told(found)
     assert (LinkKind.HOLDER, holder) in {(link.kind, link.id) for link in found.links}
@@ -280,14 +280,14 @@ def test_the_time_between_off_and_on_had_no_slots(cast: Cast, off: EventType, on
 def test_a_node_that_a_person_switched_off_had_no_slots_from_then_on(cast: Cast) -> None:
     loop.run(TEN)
     cast.run(cast.rx, at(5))
-    workflows.set_node_enabled(cast.rx, False, builders.ACTOR, at(7))
+    workflows.set_node_enabled(cast.rx, False, ACTOR, at(7))
     loop.run(at(7, 5))
     found = explained(cast.rx, at(12))
     assert (found.verdict, found.cause) == (Verdict.NO_SLOT, LossCause.DISABLED)
     assert "rx on OLT-7 had no slot at 10:12:00: it was switched off at 10:07:05." in told(found)
-    workflows.set_node_enabled(cast.serial, False, builders.ACTOR, at(20))
+    workflows.set_node_enabled(cast.serial, False, ACTOR, at(20))
     loop.run(at(20, 5))
-    workflows.set_node_enabled(cast.rx, True, builders.ACTOR, at(21))
+    workflows.set_node_enabled(cast.rx, True, ACTOR, at(21))
     loop.run(at(21, 5))
     cast.run(cast.rx, at(26))
     assert explained(cast.rx, at(26)).verdict is Verdict.SUCCEEDED

@@ -31,7 +31,8 @@ from portal.tables import (
     NodeDay,
     WorkflowNode,
 )
-from tests.support.builders import NOW, make_chained, make_node, make_olt
+from tests.support.builders import make_chained, make_node, make_olt
+from tests.support.cast import NOW
 
 HOUR = quota.HOUR
 DAY = datetime.fromisoformat("2026-11-27T00:00:00+00:00")

@@ -1,6 +1,6 @@
 """After a long stop, on both databases: taken a part at a tick, judged when the ticks have come past, told once."""
 
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from zoneinfo import ZoneInfo
 
 import pytest
@@ -18,9 +18,8 @@ from scheduler import due, planner
 from scheduler.coordinator import loop
 from tests.integration.test_quotas import at, refresh, run
 from tests.support.builders import make_node, make_olt
+from tests.support.cast import HOUR, MINUTE, SECOND
 from tests.support.ticking import tick
-
-SECOND, MINUTE, HOUR = timedelta(seconds=1), timedelta(minutes=1), timedelta(hours=1)
 
 
 def make_nodes(count: int, first: datetime) -> list[WorkflowNode]:

@@ -19,11 +19,11 @@ from portal.services.collecting import history
 from portal.services.collecting.readings import Books
 from portal.services.dispatch import executions, run_requests
 from portal.tables import ExecutionStep, OltRead, Onu, OnuData, OnuEvent, OnuHistory, WorkflowNode
-from tests.support.builders import ACTOR, make_chained, make_node, make_olt
+from tests.support.builders import make_chained, make_node, make_olt
+from tests.support.cast import ACTOR, MINUTE
 
 PORT = 4194312448  # GPON 0/1/1
 OTHER_PORT = 4194312704  # GPON 0/1/2
-MINUTE = timedelta(minutes=1)
 A, B, C = b"HWTCaaaa", b"HWTCbbbb", b"HWTCcccc"
 NAMES = {raw.hex().upper(): raw.decode()[-1] for raw in (A, B, C)}
 

@@ -1,7 +1,7 @@
 """Plans, forecasts, phase advice and feasibility on both databases."""
 
 from collections.abc import Iterable
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from functools import partial
 from typing import Any
 
@@ -26,11 +26,9 @@ from portal.services.dispatch import clock
 from portal.services.errors import Conflict
 from portal.services.network import workflows
 from portal.tables import AuditLog, Execution, ExecutionPlan, NodePace, Olt, Pool, QuotaLoss, QuotaTracker, WorkflowNode
-from tests.support.builders import ACTOR, NOW, make_node, make_olt
+from tests.support.builders import make_node, make_olt
+from tests.support.cast import ACTOR, MINUTE, NOW, TEN
 from tests.support.statements import statements_of
-
-HOUR = datetime(2026, 11, 27, 10, tzinfo=UTC)
-MINUTE = timedelta(minutes=1)
 
 
 def set_pace(node: WorkflowNode, seconds: float, durations: list[int] | None = None) -> None:
@@ -61,7 +59,7 @@ def tracker(olt_id: int, task_type: str, **counts: int) -> None:
     }
     with transaction() as session:
         session.add(QuotaTracker(
-            olt_id=olt_id, task_type=task_type, period_start=HOUR, period_end=HOUR + quota.HOUR, created_at=NOW,
+            olt_id=olt_id, task_type=task_type, period_start=TEN, period_end=TEN + quota.HOUR, created_at=NOW,
             updated_at=NOW, basis=[], quota_required=sum(given.values()), **given,
         ))  # fmt: skip
 
@@ -80,7 +78,7 @@ def test_the_plan_of_an_hour_holds_its_slots_with_start_and_duration(session: Se
     slots = domain_plans.from_json(plan.plan_data, plan.period_start).slots
     assert [f"{slot.scheduled_for:%H:%M}" for slot in slots] == [f"10:{minute:02}" for minute in range(1, 60, 5)]
     assert {(slot.node_id, slot.p50_ms, slot.wait_ms) for slot in slots} == {(node.id, 20_000, 0)}
-    assert (plan.total_tasks, plan.period_start, plan.plan_data["why"]) == (12, HOUR, "hour")
+    assert (plan.total_tasks, plan.period_start, plan.plan_data["why"]) == (12, TEN, "hour")
 
 
 def test_a_new_plan_supersedes_the_old_one_and_keeps_its_past(session: Session) -> None:
@@ -110,7 +108,7 @@ def test_what_runs_and_waits_is_in_the_plan(session: Session) -> None:
             session_.get_one(WorkflowNode, node.id).next_run_at = NOW + 6 * MINUTE
     now = NOW + MINUTE + timedelta(seconds=5)
     make([olt.id], now)
-    slots = domain_plans.from_json(stored(session)[0].plan_data, HOUR).slots
+    slots = domain_plans.from_json(stored(session)[0].plan_data, TEN).slots
     assert (slots[0].node_id, slots[0].expected_start) == (second.id, NOW + 2 * MINUTE)
 
 
@@ -120,7 +118,7 @@ def test_the_close_completes_plans_with_what_their_trackers_counted(session: Ses
     make([olt.id], NOW)
     tracker(olt.id, "get_rx", completed=9, failed=2, skipped=1)
     with transaction() as session_:
-        assert plans.complete(session_, HOUR, NOW) == 1
+        assert plans.complete(session_, TEN, NOW) == 1
     (plan,) = stored(session, PlanStatus.COMPLETED)
     assert (plan.completed_tasks, plan.failed_tasks, plan.total_tasks) == (9, 2, 12)
 
@@ -157,7 +155,7 @@ def test_a_cron_line_is_planned_by_its_firings(session: Session) -> None:
     olt = make_olt()
     make_node(olt, "nightly", kind="get", oid="huawei.onu_description", cron="*/20 * * * *")
     make([olt.id], NOW)
-    slots = domain_plans.from_json(stored(session)[0].plan_data, HOUR).slots
+    slots = domain_plans.from_json(stored(session)[0].plan_data, TEN).slots
     assert [f"{slot.scheduled_for:%H:%M}" for slot in slots] == ["10:20", "10:40", "11:00"]
 
 
@@ -191,7 +189,7 @@ def test_losses_so_far_and_a_pause_are_its_cause(session: Session) -> None:
     tracker(lost.id, "get_rx", completed=4, skipped=2, pending=6)
     tracker(paused.id, "get_other", completed=6, pending=6)
     with transaction() as session_:
-        loss = {"olt_id": lost.id, "task_type": "get_rx", "period_start": HOUR, "cause": LossCause.RESTART}
+        loss = {"olt_id": lost.id, "task_type": "get_rx", "period_start": TEN, "cause": LossCause.RESTART}
         session_.add(QuotaLoss(**loss, skipped=2))
         session_.get_one(Olt, paused.id).state = OltState.PAUSED
     forecasts.forecast_hour(NOW + 30 * MINUTE)
@@ -268,7 +266,7 @@ def test_a_clock_is_not_shifted_out_of_its_hour_nor_one_that_stopped(session: Se
     near, stopped, free = (rx(olt, key) for key in ("near", "stopped", "free"))
     workflows.set_node_enabled(stopped.id, False, ACTOR, NOW)
     with transaction() as session_:
-        session_.get_one(WorkflowNode, near.id).next_run_at = HOUR + timedelta(minutes=59, seconds=50)
+        session_.get_one(WorkflowNode, near.id).next_run_at = TEN + timedelta(minutes=59, seconds=50)
     with transaction() as session_:
         moved = clock.shift(session_, {near.id: 20, stopped.id: 20, free.id: 20}, NOW)
     assert moved == {free.id: 20}
@@ -396,13 +394,13 @@ def test_a_pause_that_ends_within_the_hour_costs_the_slots_until_then(session: S
     tracker(olt.id, "get_rx", completed=6, pending=6)
     with transaction() as session_:
         row = session_.get_one(Olt, olt.id)
-        row.state, row.paused_until = OltState.PAUSED, HOUR + 46 * MINUTE
-        session_.scalars(select(WorkflowNode)).one().next_run_at = HOUR + 31 * MINUTE
-    forecasts.forecast_hour(HOUR + 30 * MINUTE)
+        row.state, row.paused_until = OltState.PAUSED, TEN + 46 * MINUTE
+        session_.scalars(select(WorkflowNode)).one().next_run_at = TEN + 31 * MINUTE
+    forecasts.forecast_hour(TEN + 30 * MINUTE)
     assert told(session)["get_rx"] == (9, {"cause": "paused", "node": "", "seconds": 0})
-    make([olt.id], HOUR + 30 * MINUTE)
+    make([olt.id], TEN + 30 * MINUTE)
     (plan,) = stored(session)
-    slots = domain_plans.from_json(plan.plan_data, HOUR).slots
+    slots = domain_plans.from_json(plan.plan_data, TEN).slots
     assert [(slot.scheduled_for.minute, slot.lost) for slot in slots] == [
         (31, LossCause.PAUSED), (36, LossCause.PAUSED), (41, LossCause.PAUSED), (46, None), (51, None), (56, None),
     ]  # fmt: skip
@@ -416,7 +414,7 @@ def test_the_plan_of_an_olt_that_was_away_keeps_what_it_did_before(session: Sess
         assert plans.abort(session_, [olt.id], NOW + 20 * MINUTE) == 1
     make([olt.id], NOW + 40 * MINUTE, "olt_enabled")
     (plan,) = stored(session)
-    minutes = [slot.scheduled_for.minute for slot in domain_plans.from_json(plan.plan_data, HOUR).slots]
+    minutes = [slot.scheduled_for.minute for slot in domain_plans.from_json(plan.plan_data, TEN).slots]
     assert minutes == [1, 6, 11, 16, 36, 41, 46, 51, 56]
 
 

@@ -1,7 +1,7 @@
 """Reading promises on both databases: worst first, by filter, page after page; the slots of one; the audit."""
 
 from collections.abc import Callable
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from itertools import product
 from random import Random
 from typing import Any
@@ -23,10 +23,10 @@ from portal.services.coordinating.audit import Audited, Difference
 from portal.services.network import workflows
 from portal.tables import CoordinatorLog, QuotaLoss, QuotaTracker, QuotaViolation, WorkflowNode
 from tests.integration.test_quotas import at, pending_ones, refresh, run
-from tests.support.builders import ACTOR, make_node, make_olt
+from tests.support.builders import make_node, make_olt
+from tests.support.cast import ACTOR, HOUR, MINUTE
 from tests.support.ticking import tick
 
-SECOND, MINUTE, HOUR = timedelta(seconds=1), timedelta(minutes=1), timedelta(hours=1)
 OPEN, MET, NOT_MET = QuotaStatus.IN_PROGRESS, QuotaStatus.COMPLETED, QuotaStatus.QUOTA_NOT_MET
 INTERRUPTED, NONE_DONE = QuotaStatus.INTERRUPTED, QuotaStatus.FAILED
 

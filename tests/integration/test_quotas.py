@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Iterator
-from datetime import datetime, timedelta
+from datetime import datetime
 from random import Random
 from threading import Barrier, Thread
 
@@ -25,12 +25,9 @@ from portal.tables import CoordinatorState, Execution, Olt, QuotaLoss, QuotaTrac
 from portal.web.words import face
 from scheduler import due, planner
 from scheduler.tick import next_cron
-from tests.support.builders import ACTOR, make_node, make_olt
+from tests.support.builders import make_node, make_olt
+from tests.support.cast import ACTOR, HOUR, MINUTE, SECOND
 from tests.support.ticking import tick
-
-SECOND = timedelta(seconds=1)
-MINUTE = timedelta(minutes=1)
-HOUR = timedelta(hours=1)
 
 
 def at(node: WorkflowNode, moment: datetime, interval: int) -> None:

@@ -21,9 +21,8 @@ from portal.services.dispatch import executions, reachability
 from portal.services.errors import Invalid, NotFound
 from portal.services.network import olts
 from portal.tables import AuditLog, CoordinatorLog, Execution, Olt, WorkflowNode
-from tests.support.builders import ACTOR, make_node, make_olt
-
-SECOND, MINUTE = timedelta(seconds=1), timedelta(minutes=1)
+from tests.support.builders import make_node, make_olt
+from tests.support.cast import ACTOR, MINUTE, SECOND
 
 
 @pytest.fixture

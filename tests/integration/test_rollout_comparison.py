@@ -10,7 +10,8 @@ from portal.queries import rollouts
 from portal.services.network import rollouts as service
 from portal.services.network import template_nodes, templates
 from portal.tables import Execution, QuotaTracker, TemplateRollout
-from tests.support.builders import ACTOR, make_olt
+from tests.support.builders import make_olt
+from tests.support.cast import ACTOR
 
 START = datetime(2026, 11, 27, 10, 20, tzinfo=UTC)
 NOW = START + timedelta(hours=2)

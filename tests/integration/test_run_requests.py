@@ -1,6 +1,6 @@
 """What people ask of executions, on both databases: run a node now, cancel one."""
 
-from datetime import datetime, timedelta
+from datetime import datetime
 
 import pytest
 from sqlalchemy import select
@@ -13,9 +13,8 @@ from portal.services.errors import Conflict, Invalid, NotFound
 from portal.services.network import olts
 from portal.tables import AuditLog, CoordinatorLog, Execution, ExecutionAttempt
 from tests.integration.test_executions import outcome, slot_taken, started, tick
-from tests.support.builders import ACTOR, make_chained, make_node, make_olt
-
-SECOND = timedelta(seconds=1)
+from tests.support.builders import make_chained, make_node, make_olt
+from tests.support.cast import ACTOR, SECOND
 
 
 def fresh(session: Session, execution_id: int) -> Execution:

@@ -15,7 +15,8 @@ from portal.services.errors import Invalid, NotFound
 from portal.services.network import credentials
 from portal.services.people import users
 from portal.tables import AuditLog, Channel, User
-from tests.support.builders import ACTOR, COMMUNITY, PASSWORD, make_credential, make_olt, make_user
+from tests.support.builders import make_credential, make_olt, make_user
+from tests.support.cast import ACTOR, COMMUNITY, PASSWORD
 from tests.support.databases import FERNET_KEY
 
 V3 = {

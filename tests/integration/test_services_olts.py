@@ -18,7 +18,6 @@ from portal.services.errors import Invalid, NotFound
 from portal.services.network import olts, workflows
 from portal.tables import AuditLog, Execution, Olt, WorkflowNode
 from tests.support.builders import (
-    ACTOR,
     make_catalogue,
     make_chained,
     make_credential,
@@ -26,6 +25,7 @@ from tests.support.builders import (
     make_olt,
     make_zte,
 )  # fmt: skip
+from tests.support.cast import ACTOR
 
 GIVEN: dict[str, Any] = {"name": "OLT-LIMA", "address": "10.0.0.5", "brand": "huawei", "credential": "lab"}
 

@@ -9,7 +9,7 @@ from sqlalchemy.orm import Session
 from portal.services.dispatch import pool
 from portal.services.errors import Conflict, Invalid, NotFound
 from portal.tables import Poller
-from tests.support.builders import ACTOR
+from tests.support.cast import ACTOR
 
 
 def opened(now: datetime, pid: int = 1, *, lives: bool = True) -> int:

@@ -11,7 +11,8 @@ from portal.services.errors import Conflict, Invalid, NotFound
 from portal.services.network import applying, rollouts, template_nodes, templates, workflows
 from portal.tables import AuditLog, Olt, TemplateRollout, WorkflowNode, WorkflowRevision
 from tests.integration.test_services_applying import basic, ids, keys, node, template_node
-from tests.support.builders import ACTOR, make_node, make_zte
+from tests.support.builders import make_node, make_zte
+from tests.support.cast import ACTOR
 
 __all__ = ["basic"]  # the fixture
 

@@ -1,6 +1,6 @@
 """After the host's clock was set back: nodes go on at their interval, no slot is used twice, and the log says so."""
 
-from datetime import datetime, timedelta
+from datetime import datetime
 from functools import partial
 
 import pytest
@@ -12,10 +12,9 @@ from portal.extensions import db
 from portal.services.dispatch import reachability, reaping, set_back
 from portal.tables import CoordinatorLog, Execution, Olt, WorkflowNode
 from tests.support.builders import make_node, make_olt
+from tests.support.cast import HOUR, MINUTE, SECOND
 from tests.support.statements import statements_of
 from tests.support.ticking import tick
-
-SECOND, MINUTE, HOUR = timedelta(seconds=1), timedelta(minutes=1), timedelta(hours=1)
 
 
 def end_all(session: Session) -> None:

@@ -25,9 +25,8 @@ from scheduler import reaper as reapers
 from scheduler import tick as ticks
 from scheduler.tick import next_cron
 from tests.support.builders import make_node, make_olt
+from tests.support.cast import MINUTE, SECOND
 
-SECOND = timedelta(seconds=1)
-MINUTE = timedelta(minutes=1)
 Decide = Callable[[list[DueMaster]], Plan]
 
 

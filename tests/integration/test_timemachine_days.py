@@ -1,7 +1,7 @@
 """Days of trouble on the virtual clock: every slot in one state, the trackers true, and every gap explained truly."""
 
 from collections import Counter
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from random import Random
 from typing import Any
 
@@ -16,10 +16,9 @@ from scheduler.timemachine.events import Havoc, scenario
 from scheduler.timemachine.machine import Machine
 from scheduler.timemachine.recall import Recall
 from scheduler.timemachine.witness import Witness
+from tests.support.cast import DAY, TEN
 from tests.support.virtual import cron_in, many_olts
 
-TEN = datetime(2026, 11, 27, 10, 0, tzinfo=UTC)
-DAY = timedelta(days=1)
 GAPS = 1000
 
 pytestmark = pytest.mark.timeout(240)

@@ -30,7 +30,8 @@ from portal.tables import (
     WorkflowRevision,
     WorkflowTemplate,
 )
-from tests.support.builders import ACTOR, make_chained, make_node, make_olt, make_zte
+from tests.support.builders import make_chained, make_node, make_olt, make_zte
+from tests.support.cast import ACTOR
 
 OTHER = "ana"
 

@@ -1,6 +1,6 @@
 """Rows for tests, made through the services: Huawei OLT-LIMA, ZTE OLT-CUSCO. They need an app context."""
 
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any, TypeVar
 
 from portal.domain.catalogue_data import BrandData, parse
@@ -9,13 +9,10 @@ from portal.services.network import credentials, olts, workflows
 from portal.services.people import users
 from portal.tables import Brand, Credential, Olt, User, WorkflowNode
 from tests.support import catalogues
+from tests.support.cast import ACTOR, COMMUNITY, NOW, PASSWORD
 
 Row = TypeVar("Row", Credential, Olt, User, WorkflowNode)
 
-NOW = datetime(2026, 11, 27, 10, 0, tzinfo=UTC)
-ACTOR = "rosa"
-COMMUNITY = "planted-community"
-PASSWORD = "planted password"
 
 HUAWEI = parse(
     {

@@ -8,8 +8,7 @@ from sqlalchemy import select
 from sqlalchemy.orm import Session
 
 from portal.tables import CoordinatorHour, NodeDay, Workflow, WorkflowNode
-
-HOUR = timedelta(hours=1)
+from tests.support.cast import HOUR
 
 
 def enter_hours(session: Session, up_to: datetime, hours: int = 24) -> None:

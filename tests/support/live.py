@@ -17,10 +17,10 @@ from portal.services.dispatch import rehearsal
 from portal.services.network import credentials, olts, workflows
 from portal.tables import Credential, Execution, ExecutionAttempt, Onu, Poller, WorkflowNode
 from tests.support import catalogues
+from tests.support.cast import ACTOR
 from tests.support.oltsim_c import oltsim
 from tests.support.stack import Stack, children, stack
 
-ACTOR = "rosa"
 LOG = "requests.log"  # of the agents, under the folder of polled()
 
 

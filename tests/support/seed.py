@@ -34,6 +34,7 @@ from portal.domain.statuses import (
 from portal.extensions import db, transaction
 from portal.services.people import users
 from tests.support import seed_alerts, seed_quotas
+from tests.support.cast import password_of
 
 CITIES = ("LIMA", "CUSCO", "PIURA", "TACNA", "ICA", "PUNO", "HUARAZ", "TRUJILLO", "AREQUIPA", "IQUITOS")
 
@@ -55,11 +56,6 @@ SIZES = {
     "few": Size(olts=2, executions=40, onus=24, pollers=3, busy=1, pending=1),
     "many": Size(olts=300, executions=5000, onus=60, pollers=24, busy=22, pending=140),
 }
-
-
-def password_of(username: str) -> str:
-    """Password of a seeded user."""
-    return f"facho-{username}-2026"
 
 
 class Seeder:

@@ -13,10 +13,9 @@ from portal.domain.fields import FieldError
 from portal.domain.messages import N_, Message, packed, unpacked
 from portal.domain.statuses import AlertKind, Severity
 from portal.services.alerting.alerts import lines
+from tests.support.cast import HOUR, LIMA, MINUTE, SANTIAGO
 
-LIMA, SANTIAGO = ZoneInfo("America/Lima"), ZoneInfo("America/Santiago")
 NOW = datetime(2026, 11, 27, 15, 0, tzinfo=UTC)  # 10:00 in Lima
-MINUTE, HOUR = timedelta(minutes=1), timedelta(hours=1)
 NIGHT = (22 * 60, 7 * 60)
 
 

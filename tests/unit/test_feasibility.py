@@ -1,6 +1,6 @@
 """What an OLT can promise: busy share, delays, quotas that will fail, and the node to blame."""
 
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -11,20 +11,19 @@ from portal.domain import feasibility
 from portal.domain.feasibility import Verdict, assess
 from portal.domain.pace import Pace
 from portal.domain.plans import PlanNode
-
-START = datetime(2026, 11, 27, 10, tzinfo=UTC)
+from tests.support.cast import TEN
 
 
 def node(ident: int, every: int | None, seconds: float, key: str = "", first: int = 60, **more: Any) -> PlanNode:
     pace = Pace(round(seconds * 800), round(seconds * 1000), 25)
     named = key or f"n{ident}"
     given: dict[str, Any] = {"priority": 40, "task_type": f"get_{named}"}
-    return PlanNode(node_id=ident, key=named, next_run_at=START + timedelta(seconds=first), interval_seconds=every,
+    return PlanNode(node_id=ident, key=named, next_run_at=TEN + timedelta(seconds=first), interval_seconds=every,
                     pace=pace, **(given | more))  # fmt: skip
 
 
 def test_the_busy_share_is_runs_times_p95_of_the_hour() -> None:
-    found = assess([node(1, 300, 60), node(2, 900, 90)], START)
+    found = assess([node(1, 300, 60), node(2, 900, 90)], TEN)
     assert found.share == pytest.approx((12 * 60 + 4 * 90) / 3600)
     assert (found.verdict, found.blame, found.failing) == (Verdict.FITS, None, ())
 
@@ -34,74 +33,74 @@ def test_the_busy_share_is_runs_times_p95_of_the_hour() -> None:
     [(225, Verdict.FITS), (228, Verdict.TIGHT), (300, Verdict.TIGHT), (301, Verdict.IMPOSSIBLE)],
 )
 def test_more_than_75_percent_is_tight_and_more_than_100_impossible(seconds: int, expected: Verdict) -> None:
-    assert assess([node(1, 300, seconds)], START).verdict is expected
+    assert assess([node(1, 300, seconds)], TEN).verdict is expected
 
 
 def test_the_node_that_takes_most_is_to_blame() -> None:
-    found = assess([node(1, 300, 30, "rx"), node(2, 300, 210, "descriptions")], START)
+    found = assess([node(1, 300, 30, "rx"), node(2, 300, 210, "descriptions")], TEN)
     assert found.verdict is Verdict.TIGHT
     assert found.blame is not None
     assert found.blame.key == "descriptions"
 
 
 def test_the_delay_of_a_node_is_what_it_waits_for_the_others() -> None:
-    found = assess([node(1, 900, 50, "rx", priority=90), node(2, 900, 10, "names")], START)
+    found = assess([node(1, 900, 50, "rx", priority=90), node(2, 900, 10, "names")], TEN)
     names = next(load for load in found.nodes if load.key == "names")
     assert (names.delay_ms, names.longest_delay_ms, names.lost) == (40_000, 40_000, 0)
 
 
 def test_a_node_that_takes_longer_than_its_interval_fails_its_quota() -> None:
-    found = assess([node(1, 60, 90, "rx")], START)
+    found = assess([node(1, 60, 90, "rx")], TEN)
     assert found.failing == ("get_rx",)
     assert found.nodes[0].lost == 30
 
 
 def test_a_quota_that_only_fails_in_a_slow_hour_is_endangered() -> None:
-    found = assess([node(1, 60, 70, "rx")], START)
+    found = assess([node(1, 60, 70, "rx")], TEN)
     assert (found.failing, found.endangered) == ((), ("get_rx",))
 
 
 def test_a_node_that_is_read_seldom_counts_by_its_share_of_an_hour() -> None:
-    assert assess([node(1, 7200, 360)], START).share == pytest.approx(0.05)
+    assert assess([node(1, 7200, 360)], TEN).share == pytest.approx(0.05)
 
 
 def test_a_cron_line_counts_by_its_firings() -> None:
-    times = tuple(START + timedelta(minutes=minutes) for minutes in (10, 30, 50, 70, 90, 110))
-    assert assess([node(1, None, 60, first=600, times=times)], START).share == pytest.approx(3 * 60 / 3600)
+    times = tuple(TEN + timedelta(minutes=minutes) for minutes in (10, 30, 50, 70, 90, 110))
+    assert assess([node(1, None, 60, first=600, times=times)], TEN).share == pytest.approx(3 * 60 / 3600)
 
 
 def test_the_hour_that_is_judged_begins_when_all_run() -> None:
-    found = assess([node(1, 300, 100, "rx"), node(2, 3600, 100, "late", first=3655, priority=90)], START)
+    found = assess([node(1, 300, 100, "rx"), node(2, 3600, 100, "late", first=3655, priority=90)], TEN)
     rx = next(load for load in found.nodes if load.key == "rx")
     assert rx.longest_delay_ms > 0
 
 
 def test_nothing_to_do_fits() -> None:
-    found = assess([], START)
+    found = assess([], TEN)
     assert (found.share, found.verdict, found.blame) == (0, Verdict.FITS, None)
 
 
 def test_what_has_no_clock_asks_for_nothing() -> None:
-    assert assess([PlanNode(1, "rx", "get_rx", 40, None, 60, Pace(50_000, 60_000))], START).share == 0
+    assert assess([PlanNode(1, "rx", "get_rx", 40, None, 60, Pace(50_000, 60_000))], TEN).share == 0
 
 
 def test_a_rare_cron_line_counts_by_its_average_as_an_interval_does() -> None:
-    daily = (START + timedelta(minutes=30), START + timedelta(days=1, minutes=30))
-    found = assess([node(1, None, 360, first=1800, times=daily)], START)
+    daily = (TEN + timedelta(minutes=30), TEN + timedelta(days=1, minutes=30))
+    found = assess([node(1, None, 360, first=1800, times=daily)], TEN)
     assert found.share == pytest.approx(360 / 86_400)
 
 
 def test_a_list_and_the_page_of_an_olt_judge_the_same_hour() -> None:
-    times = tuple(START + timedelta(minutes=minutes) for minutes in (100, 110, 120, 130, 140, 150, 160))
+    times = tuple(TEN + timedelta(minutes=minutes) for minutes in (100, 110, 120, 130, 140, 150, 160))
     nodes = [node(1, None, 300, first=6000, times=times), node(2, 300, 100)]
-    assert feasibility.busy_share(nodes, START) == pytest.approx(assess(nodes, START).share)
+    assert feasibility.busy_share(nodes, TEN) == pytest.approx(assess(nodes, TEN).share)
 
 
 def test_one_long_run_can_cost_another_its_promise_though_there_is_time_enough() -> None:
     nodes = [node(1, 3600, 1100, "discovery"), node(2, 30, 3, "rx")]
-    assert feasibility.verdict(feasibility.busy_share(nodes, START)) is Verdict.FITS
+    assert feasibility.verdict(feasibility.busy_share(nodes, TEN)) is Verdict.FITS
     assert feasibility.may_lose(nodes)
-    found = assess(nodes, START)
+    found = assess(nodes, TEN)
     assert (found.failing, found.verdict, found.keeps) == (("get_rx",), Verdict.TIGHT, False)
     assert found.blame is not None
     assert (found.blame.key, found.blocks) == ("discovery", True)
@@ -116,6 +115,6 @@ def test_what_is_never_in_another_s_way_needs_no_closer_look() -> None:
 @given(st.lists(st.tuples(st.integers(60, 3600), st.integers(1, 200), st.integers(1, 3600)), max_size=6))
 def test_a_further_node_never_makes_an_olt_less_busy(drawn: list[tuple[int, int, int]]) -> None:
     nodes = [node(i, every, seconds, first=first) for i, (every, seconds, first) in enumerate(drawn)]
-    shares = [feasibility.busy_share(nodes[:count], START) for count in range(len(nodes) + 1)]
+    shares = [feasibility.busy_share(nodes[:count], TEN) for count in range(len(nodes) + 1)]
     assert shares == sorted(shares)
-    assert assess(nodes, START).share == pytest.approx(shares[-1])
+    assert assess(nodes, TEN).share == pytest.approx(shares[-1])

@@ -1,6 +1,6 @@
 """How an hour is expected to end, and the cause that is named for it."""
 
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -12,10 +12,10 @@ from portal.domain.pace import Pace
 from portal.domain.plans import PlanNode, simulate
 from portal.domain.quota import HOUR, Counts
 from portal.domain.statuses import LossCause
+from tests.support.cast import TEN
 
-START = datetime(2026, 11, 27, 10, tzinfo=UTC)
-END = START + HOUR
-NOW = START + timedelta(minutes=30)
+END = TEN + HOUR
+NOW = TEN + timedelta(minutes=30)
 CLOSE = END + timedelta(minutes=5)
 
 

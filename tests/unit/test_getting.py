@@ -2,7 +2,6 @@
 
 import itertools
 import threading
-from datetime import UTC, datetime
 
 import pytest
 
@@ -13,8 +12,8 @@ from jobs.snmp.session import SnmpType, VarBind
 from jobs.snmp.sizes import LARGEST_OCTETS
 from portal.domain.statuses import ErrorKind
 from portal.domain.table_sizes import GET, KnownSize, learn
+from tests.support.cast import NOW
 
-NOW = datetime(2026, 11, 28, 9, 0, tzinfo=UTC)
 TABLE, COLUMN = "1.3.6.1.4.1.5", "1.3.6.1.4.1.5.1"
 OIDS = [f"{COLUMN}.4194304000.{onu}" for onu in range(120)]
 ROWS = {oid: place for place, oid in enumerate(OIDS)}

@@ -1,11 +1,10 @@
 """Every reading that the shipped catalogue offers has a name on pages; the chart shows what was read and no more."""
 
-from datetime import UTC, datetime, timedelta
-
 from portal.queries.onu_power import Sample
 from portal.services.cataloguing.catalogue import load_shipped
 from portal.web.metrics import EPON, METRICS, chart, meaning
 from portal.web.state_words import STATE_WORDS
+from tests.support.cast import DAY, NOW
 
 TERMS = {"Ethernet", "GPON", "LCDG", "LOAMi", "LOAi", "LOBi", "LOFi", "LOKi", "LOS", "LOSi", "LOSi/LOBi", "PON LOS",
          "SFi", "SUFi", "TIWi", "loopback"}  # fmt: skip
@@ -28,10 +27,6 @@ def test_the_readings_whose_texts_are_states_are_those_with_a_state_map() -> Non
 
 def test_a_key_that_nobody_knows_has_no_meaning() -> None:
     assert meaning("huawei.nonsense") == ""
-
-
-NOW = datetime(2026, 11, 28, 12, tzinfo=UTC)
-DAY = timedelta(days=1)
 
 
 def drawn(*samples: tuple[float, float | None]) -> list[list[float]]:

@@ -3,7 +3,7 @@
 import json
 import random
 from collections import Counter
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 
 import pytest
 from hypothesis import given, settings
@@ -20,14 +20,13 @@ from portal.domain.phases import (
     measure,
 )
 from portal.domain.quota import hour_of
-
-START = datetime(2026, 11, 27, 10, tzinfo=UTC)
+from tests.support.cast import TEN
 
 
 def node(
     ident: int, olt: int = 1, first: int = 60, every: int = 300, seconds: int = 10, fixed: bool = False
 ) -> PhasedNode:
-    return PhasedNode(ident, olt, START + timedelta(seconds=first), every, seconds * 1000, fixed)
+    return PhasedNode(ident, olt, TEN + timedelta(seconds=first), every, seconds * 1000, fixed)
 
 
 def moved(nodes: list[PhasedNode], shifts: dict[int, int]) -> list[datetime]:
@@ -93,20 +92,20 @@ def test_a_run_longer_than_its_interval_does_not_confuse_it() -> None:
 
 def test_first_runs_of_one_olt_do_not_meet_while_there_is_room() -> None:
     spread = Spread([])
-    firsts = [spread.place(1, START, 300, 10_000, 60) for _ in range(6)]
-    assert firsts == [START + timedelta(seconds=10 * number) for number in range(6)]
+    firsts = [spread.place(1, TEN, 300, 10_000, 60) for _ in range(6)]
+    assert firsts == [TEN + timedelta(seconds=10 * number) for number in range(6)]
 
 
 def test_first_runs_of_many_olts_level_the_pool_within_a_minute() -> None:
     spread = Spread([])
-    firsts = Counter(spread.place(olt, START, 300, 1000, 60) for olt in range(120))
+    firsts = Counter(spread.place(olt, TEN, 300, 1000, 60) for olt in range(120))
     assert set(firsts.values()) == {2}
-    assert all(START <= first < START + timedelta(minutes=1) for first in firsts)
+    assert all(TEN <= first < TEN + timedelta(minutes=1) for first in firsts)
 
 
 def test_a_first_run_stays_away_from_what_runs_already() -> None:
-    assert Spread([node(1, first=0, seconds=30)]).place(2, START, 300, 10_000, 60) == START + timedelta(seconds=30)
-    assert Spread([node(1, first=0, seconds=59)]).place(1, START, 900, 1000, 60) == START + timedelta(seconds=59)
+    assert Spread([node(1, first=0, seconds=30)]).place(2, TEN, 300, 10_000, 60) == TEN + timedelta(seconds=30)
+    assert Spread([node(1, first=0, seconds=59)]).place(1, TEN, 900, 1000, 60) == TEN + timedelta(seconds=59)
 
 
 NODES = st.lists(

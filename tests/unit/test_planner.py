@@ -1,7 +1,7 @@
 """What a tick decides of each due master: run, run late, or skip with a cause."""
 
 from dataclasses import replace
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
 import pytest
@@ -11,8 +11,7 @@ from hypothesis import strategies as st
 from portal.domain.slots import DueMaster, Plan
 from portal.domain.statuses import SkipReason
 from scheduler.planner import plan
-
-TEN = datetime(2026, 11, 27, 10, 0, tzinfo=UTC)
+from tests.support.cast import TEN
 
 
 def hourly(line: str, moment: datetime) -> datetime:

@@ -1,7 +1,7 @@
 """What one OLT will do in an hour: order, waits and lost slots, as the product itself would have them."""
 
 import json
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from itertools import pairwise
 from typing import Any
 
@@ -13,14 +13,9 @@ from portal.domain import plans
 from portal.domain.pace import Pace
 from portal.domain.plans import Occupied, PlannedSlot, PlanNode, Waiting, simulate
 from portal.domain.statuses import LossCause
+from tests.support.cast import TEN, at
 
-HOUR = datetime(2026, 11, 27, 10, tzinfo=UTC)
-END = HOUR + timedelta(hours=1)
-
-
-def at(text: str) -> datetime:
-    hours, minutes, seconds = map(int, f"{text}:00".split(":")[:3])
-    return datetime(2026, 11, 27, hours, minutes, seconds, tzinfo=UTC)
+END = TEN + timedelta(hours=1)
 
 
 def node(ident: int, first: str = "10:05", every: int | None = 300, seconds: float = 10, **more: Any) -> PlanNode:
@@ -37,31 +32,31 @@ def told(slots: list[PlannedSlot]) -> list[tuple[int, str, str]]:
 
 
 def test_a_node_every_five_minutes_has_twelve_slots_the_last_at_the_full_hour() -> None:
-    slots = simulate([node(1)], HOUR, END)
+    slots = simulate([node(1)], TEN, END)
     assert [f"{slot.scheduled_for:%H:%M}" for slot in slots][::11] == ["10:05", "11:00"]
     assert all(slot.wait_ms == 0 and slot.lost is None for slot in slots)
 
 
 def test_at_the_same_moment_the_higher_priority_goes_first_and_the_other_waits_for_its_end() -> None:
-    slots = simulate([node(1, every=3600), node(2, every=3600, priority=90, seconds=30)], HOUR, END)
+    slots = simulate([node(1, every=3600), node(2, every=3600, priority=90, seconds=30)], TEN, END)
     assert sorted(told(slots)) == [(1, "10:05:00", "10:05:30"), (2, "10:05:00", "10:05:00")]
 
 
 def test_of_equal_priority_the_older_slot_goes_first() -> None:
     blocker = node(3, "10:04:50", 3600, seconds=60)
-    slots = simulate([blocker, node(1, "10:05:20", 3600), node(2, "10:05:10", 3600)], HOUR, END)
+    slots = simulate([blocker, node(1, "10:05:20", 3600), node(2, "10:05:10", 3600)], TEN, END)
     assert told(slots)[1:] == [(2, "10:05:10", "10:05:50"), (1, "10:05:20", "10:06:00")]
 
 
 def test_what_has_waited_a_whole_interval_goes_before_a_higher_priority() -> None:
     blocker = node(3, "10:00:10", 3600, seconds=100)
     low, high = node(1, "10:00:30", 60, priority=10), node(2, "10:01:00", 3600, priority=90)
-    begun = [slot for slot in simulate([low, high, blocker], HOUR, at("10:01:49")) if slot.expected_start]
+    begun = [slot for slot in simulate([low, high, blocker], TEN, at("10:01:49")) if slot.expected_start]
     assert told(begun)[1:] == [(1, "10:00:30", "10:01:50"), (2, "10:01:00", "10:02:00")]
 
 
 def test_a_slot_that_finds_its_node_running_is_lost_to_its_overrun() -> None:
-    slots = simulate([node(1, every=60, seconds=70)], HOUR, at("10:08"))
+    slots = simulate([node(1, every=60, seconds=70)], TEN, at("10:08"))
     assert told(slots) == [
         (1, "10:05:00", "10:05:00"), (1, "10:06:00", "overrun"), (1, "10:07:00", "10:07:00"),
         (1, "10:08:00", "overrun"),
@@ -69,12 +64,12 @@ def test_a_slot_that_finds_its_node_running_is_lost_to_its_overrun() -> None:
 
 
 def test_a_slot_that_finds_its_node_waiting_is_lost_to_the_busy_olt() -> None:
-    slots = simulate([node(1, every=60), node(2, "10:04:50", 3600, seconds=100)], HOUR, at("10:06"))
+    slots = simulate([node(1, every=60), node(2, "10:04:50", 3600, seconds=100)], TEN, at("10:06"))
     assert told(slots)[1:] == [(1, "10:05:00", "10:06:30"), (1, "10:06:00", "olt_busy")]
 
 
 def test_a_run_that_ends_in_the_very_moment_of_the_next_slot_loses_nothing() -> None:
-    slots = simulate([node(1, every=60, seconds=60)], HOUR, END)
+    slots = simulate([node(1, every=60, seconds=60)], TEN, END)
     assert not any(slot.lost for slot in slots)
 
 
@@ -97,13 +92,13 @@ def test_of_slots_that_passed_unseen_only_the_latest_is_planned() -> None:
 def test_a_cron_node_has_the_slots_of_its_line_and_one_without_a_clock_none() -> None:
     cron = node(1, "10:30", None, times=(at("10:15"), at("10:30"), at("11:30")))
     stopped = PlanNode(2, "x", "get_x", 40, None, 60, Pace(1, 1))
-    assert told(simulate([cron, stopped], HOUR, END)) == [(1, "10:30:00", "10:30:00")]
+    assert told(simulate([cron, stopped], TEN, END)) == [(1, "10:30:00", "10:30:00")]
 
 
 def test_slow_runs_take_their_p95() -> None:
     two = [node(1, every=3600), node(2, every=3600)]
-    assert simulate(two, HOUR, END, slow=True)[1].wait_ms == 20_000
-    assert simulate(two, HOUR, END)[1].wait_ms == 10_000
+    assert simulate(two, TEN, END, slow=True)[1].wait_ms == 20_000
+    assert simulate(two, TEN, END)[1].wait_ms == 10_000
 
 
 NODES = st.lists(
@@ -118,12 +113,12 @@ def test_nothing_overlaps_and_every_slot_is_planned_or_lost_exactly_once(
     drawn: list[tuple[int, int, int, int]], slow: bool
 ) -> None:
     nodes = [
-        PlanNode(i, f"n{i}", "", priority, HOUR + timedelta(seconds=first), every, Pace(took * 1000, took * 1500))
+        PlanNode(i, f"n{i}", "", priority, TEN + timedelta(seconds=first), every, Pace(took * 1000, took * 1500))
         for i, (priority, first, every, took) in enumerate(drawn)
     ]
-    slots = simulate(nodes, HOUR, END, slow=slow)
+    slots = simulate(nodes, TEN, END, slow=slow)
     assert sorted((s.node_id, s.scheduled_for) for s in slots) == sorted(
-        (n.node_id, at) for n in nodes for at in n.slots(HOUR, END)
+        (n.node_id, at) for n in nodes for at in n.slots(TEN, END)
     )
     assert all((slot.expected_start is None) is (slot.lost is not None) for slot in slots)
     assert all(slot.expected_start is None or slot.expected_start >= slot.scheduled_for for slot in slots)
@@ -136,21 +131,21 @@ def test_nothing_overlaps_and_every_slot_is_planned_or_lost_exactly_once(
 @given(NODES)
 def test_the_olt_is_never_idle_while_something_waits(drawn: list[tuple[int, int, int, int]]) -> None:
     nodes = [
-        PlanNode(i, f"n{i}", "", priority, HOUR + timedelta(seconds=first), every, Pace(took * 1000, took * 1000))
+        PlanNode(i, f"n{i}", "", priority, TEN + timedelta(seconds=first), every, Pace(took * 1000, took * 1000))
         for i, (priority, first, every, took) in enumerate(drawn)
     ]
     runs = sorted(
-        (s.expected_start, s.scheduled_for, s.expected_end) for s in simulate(nodes, HOUR, END) if s.expected_start
+        (s.expected_start, s.scheduled_for, s.expected_end) for s in simulate(nodes, TEN, END) if s.expected_start
     )
-    ends = [HOUR, *(end for _, _, end in runs if end)]
+    ends = [TEN, *(end for _, _, end in runs if end)]
     for (start, slot, _), before in zip(runs, ends, strict=False):
         assert start is not None
         assert start == max(slot, before)
 
 
 def test_a_plan_made_again_keeps_what_was_planned_before_now() -> None:
-    before = plans.make([node(1), node(2, seconds=30)], HOUR, HOUR)
-    again = plans.make([node(1, "10:35", 300)], HOUR, at("10:32"), before=before, why="node 2 was disabled")
+    before = plans.make([node(1), node(2, seconds=30)], TEN, TEN)
+    again = plans.make([node(1, "10:35", 300)], TEN, at("10:32"), before=before, why="node 2 was disabled")
     assert [slot for slot in again.slots if slot.scheduled_for <= at("10:32")] == [
         slot for slot in before.slots if slot.scheduled_for <= at("10:32")
     ]
@@ -159,18 +154,16 @@ def test_a_plan_made_again_keeps_what_was_planned_before_now() -> None:
 
 
 def test_a_slot_that_waits_is_planned_anew_not_twice() -> None:
-    before = plans.make([node(1)], HOUR, HOUR)
-    again = plans.make([node(1, "10:10")], HOUR, at("10:06"), waiting=[Waiting(1, at("10:05"))], before=before)
+    before = plans.make([node(1)], TEN, TEN)
+    again = plans.make([node(1, "10:10")], TEN, at("10:06"), waiting=[Waiting(1, at("10:05"))], before=before)
     assert told(list(again.slots))[0] == (1, "10:05:00", "10:06:00")
     assert len(again) == 12
 
 
 def test_a_plan_comes_back_from_json_as_it_was() -> None:
-    made = plans.make(
-        [node(1, every=60, seconds=70), node(2), node(3, "10:01", None, times=(at("10:20"),))], HOUR, HOUR
-    )
+    made = plans.make([node(1, every=60, seconds=70), node(2), node(3, "10:01", None, times=(at("10:20"),))], TEN, TEN)
     stored = json.loads(json.dumps(plans.as_json(made)))
-    again = plans.from_json(stored, HOUR)
+    again = plans.from_json(stored, TEN)
     assert sorted(again.slots, key=str) == sorted(made.slots, key=str)
     assert (again.keys, again.why) == (made.keys, made.why)
     assert any(slot.lost is LossCause.OVERRUN for slot in again.slots)
@@ -180,12 +173,12 @@ def test_eight_nodes_of_twelve_slots_take_less_than_3_kb() -> None:
     nodes = [
         node(100_000 + i, seconds=20, key=f"onu_rx_power_{i}", task_type=f"get_onu_rx_power_{i}") for i in range(8)
     ]
-    made = plans.make(nodes, HOUR, HOUR, why="task_interval_changed")
+    made = plans.make(nodes, TEN, TEN, why="task_interval_changed")
     assert len(made) == 96
     assert len(json.dumps(plans.as_json(made), separators=(",", ":"))) < 3000
 
 
 @pytest.mark.parametrize("text", ["10:00", "10:59:59"])
 def test_slots_outside_of_the_hour_are_not_in_its_plan(text: str) -> None:
-    made = plans.make([node(1, text)], HOUR, at("09:59"))
-    assert all(HOUR < slot.scheduled_for <= END for slot in made.slots)
+    made = plans.make([node(1, text)], TEN, at("09:59"))
+    assert all(TEN < slot.scheduled_for <= END for slot in made.slots)

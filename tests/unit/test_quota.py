@@ -1,8 +1,7 @@
 """The arithmetic of promises: which hour a slot belongs to, what becomes of it, how an hour is judged."""
 
 from collections import Counter
-from datetime import UTC, datetime, timedelta
-from zoneinfo import ZoneInfo
+from datetime import UTC, datetime
 
 import pytest
 from hypothesis import given
@@ -19,9 +18,8 @@ from portal.domain.statuses import (
     Severity,
     SkipReason,
 )
+from tests.support.cast import HOUR, MINUTE, SANTIAGO, SECOND, TEN
 
-TEN = datetime(2026, 11, 28, 10, 0, tzinfo=UTC)
-SECOND, MINUTE, HOUR = timedelta(seconds=1), timedelta(minutes=1), timedelta(hours=1)
 KEY = TrackerKey(1, "discovery", TEN)
 
 
@@ -163,9 +161,6 @@ def test_every_reason_and_error_has_a_cause_and_only_a_success_has_none() -> Non
         assert quota.cause_of_end(ExecutionStatus.INTERRUPTED, ErrorKind.ABORTED, reason) is quota.cause_of_skip(reason)
     assert quota.cause_of_skip(SkipReason.SCHEDULER_DOWN) is LossCause.RESTART
     assert quota.cause_of_skip(None) is LossCause.UNKNOWN
-
-
-SANTIAGO = ZoneInfo("America/Santiago")
 
 
 @pytest.mark.parametrize("day", [(4, 4), (9, 5), (2, 28)])

@@ -7,7 +7,7 @@ the grid ends in exactly one of completed, failed, skipped(cause), pending.
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from random import Random
 
 import pytest
@@ -18,9 +18,8 @@ from portal.domain import schedule
 from portal.domain.slots import DueMaster, NewExecution, SkippedSlots
 from portal.domain.statuses import OltState, SkipReason
 from scheduler.planner import plan
+from tests.support.cast import SECOND, TEN
 
-TEN = datetime(2026, 11, 27, 10, 0, tzinfo=UTC)
-SECOND = timedelta(seconds=1)
 MAX_LOSSES = 3
 OLTS = 3
 

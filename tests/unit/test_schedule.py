@@ -1,6 +1,6 @@
 """Rules of time with the worked example of each. Rule 12, of the chain, is in test_poller.py."""
 
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from itertools import pairwise
 
 import pytest
@@ -8,13 +8,7 @@ import pytest
 from portal.domain import node_fields, schedule
 from portal.domain.statuses import DEFAULT_PRIORITY, NodeKind, OltState, SkipReason
 from portal.queueing import Ticket
-
-MINUTE = timedelta(minutes=1)
-
-
-def at(text: str) -> datetime:
-    hours, minutes, seconds = map(int, f"{text}:00".split(":")[:3])
-    return datetime(2026, 11, 27, hours, minutes, seconds, tzinfo=UTC)
+from tests.support.cast import at
 
 
 def test_a_node_created_at_ten_every_ten_minutes_runs_at_10_01_10_11_10_21() -> None:

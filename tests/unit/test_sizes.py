@@ -1,6 +1,6 @@
 """How much is asked for in one request, how that is learned, and how long what was learned holds."""
 
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 
 import pytest
 
@@ -16,8 +16,8 @@ from portal.domain.table_sizes import (
     learn,
     table_of,
 )
+from tests.support.cast import NOW
 
-NOW = datetime(2026, 11, 28, 9, 0, tzinfo=UTC)
 TABLE = "1.3.6.1.4.1.2011.6.128.1.1.2.46.1"
 
 

@@ -29,10 +29,9 @@ from scheduler.timemachine.machine import Machine
 from scheduler.timemachine.queues import Queues
 from scheduler.timemachine.whatif import Change, Nonsense, Outlook, apply, outlook, table
 from scheduler.timemachine.world import ALL_SITES, NodeSpec, OltSpec, Rules, Run, World
+from tests.support.cast import DAY, MINUTE, SECOND, TEN
 from tests.support.virtual import cron_in, many_olts
 
-TEN = datetime(2026, 11, 27, 10, 0, tzinfo=UTC)
-SECOND, MINUTE, DAY = timedelta(seconds=1), timedelta(minutes=1), timedelta(days=1)
 SANTIAGO = "America/Santiago"
 
 

@@ -19,8 +19,8 @@ from portal.services.cataloguing import catalogue, recognition
 from portal.services.dispatch import executions, run_requests
 from portal.services.network import credentials, olts, workflows
 from portal.tables import Credential, Execution, Oid, Olt, WorkflowNode
+from tests.support.cast import ACTOR
 
-ACTOR = "rosa"
 LONGEST_OID_LIST = 250
 
 

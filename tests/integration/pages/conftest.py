@@ -10,6 +10,7 @@ from portal.web import audience
 from portal.web.audience import Board
 from portal.web.shared import Shelf
 from tests.support import builders, seed
+from tests.support.cast import NOW
 from tests.support.databases import Databases
 from tests.support.web import Clock
 
@@ -23,7 +24,7 @@ def database_url(databases: Databases) -> str:
 @pytest.fixture(autouse=True)
 def frozen(monkeypatch: pytest.MonkeyPatch) -> None:
     """Prepared rows keep their age, so that "a minute ago" stays a minute ago; what services made is two days old."""
-    monkeypatch.setattr(clock, "now", lambda: builders.NOW + timedelta(days=2))
+    monkeypatch.setattr(clock, "now", lambda: NOW + timedelta(days=2))
 
 
 def few(app: Flask) -> None:

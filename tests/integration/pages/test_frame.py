@@ -20,6 +20,7 @@ from portal.extensions import db
 from portal.tables import AuditLog, Execution, Olt, Poller, SchedulerState, User, WorkflowNode
 from portal.web import access
 from tests.support import routes, seed
+from tests.support.cast import password_of
 from tests.support.databases import Databases, settings_for
 from tests.support.pages import Visitor, path_of, soup, text_of, title_of
 from tests.support.web import written
@@ -239,7 +240,7 @@ def test_nothing_of_the_session_before_the_login_is_taken_over(people: Flask) ->
     with person.client.session_transaction() as session:
         session["planted"] = "by somebody else"
         before = session["csrf_token"]
-    person.post("/login", username="viewer", password=seed.password_of("viewer"))
+    person.post("/login", username="viewer", password=password_of("viewer"))
     with person.client.session_transaction() as session:
         assert ("planted" in session, session.get("csrf_token") == before) == (False, False)
 

@@ -17,7 +17,8 @@ from portal.extensions import db
 from portal.queries import olts
 from portal.services.cataloguing import catalogue
 from portal.tables import AuditLog, Credential, Olt, Probe, ProbeStatus, WorkflowNode
-from tests.support import builders, seed
+from tests.support import seed
+from tests.support.cast import COMMUNITY
 from tests.support.databases import Databases
 from tests.support.pages import Visitor, path_of, soup, text_of, title_of
 from tests.support.web import complaints, english, form_values, statements, written
@@ -248,7 +249,7 @@ def test_an_unreachable_olt_says_what_to_check(seeded: Flask) -> None:
 def test_no_secret_reaches_a_page(built: Flask) -> None:
     person = english(built, "admin")
     for path in ("/olts/1", "/olts/1/sides", "/olts/1/edit", "/credentials/", "/credentials/1", "/olts/new"):
-        assert builders.COMMUNITY not in person.get(path).text
+        assert COMMUNITY not in person.get(path).text
 
 
 def test_the_list_and_the_page_never_decrypt_a_secret(built: Flask, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -384,7 +385,7 @@ def test_an_empty_secret_keeps_the_stored_one(built: Flask) -> None:
     page = person.get("/credentials/1")
     assert soup(page).select_one("#f-community")["placeholder"] == "unchanged"  # type: ignore[index]
     assert person.post("/credentials/1", **(form_values(page) | {"name": "lab2"})).status_code == 303
-    assert secret_of(built, "lab2") == ("2c", builders.COMMUNITY, None)
+    assert secret_of(built, "lab2") == ("2c", COMMUNITY, None)
     person.post("/credentials/1", **(form_values(page) | {"community": "another"}))
     assert secret_of(built, "lab") == ("2c", "another", None)
 

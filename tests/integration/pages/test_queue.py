@@ -15,10 +15,10 @@ from portal.queries.pollers import PoolRow
 from portal.queries.queue import Cause, Holder, Lane, Waiting
 from portal.tables import Execution, Olt, Pool
 from tests.support import seed
+from tests.support.cast import NOW
 from tests.support.pages import soup, text_of
 from tests.support.web import english, written
 
-NOW = datetime(2026, 11, 27, 10, 0, tzinfo=UTC)
 LATE = NOW - timedelta(seconds=30)
 ONE = Waiting(
     id=1, olt_id=1, olt_name="OLT", olt_enabled=True, olt_state=OltState.UP, paused_reason="", paused_until=None,

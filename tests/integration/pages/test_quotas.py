@@ -20,10 +20,9 @@ from portal.tables import (
     WorkflowNode,
 )
 from tests.support import seed_quotas
+from tests.support.cast import HOUR
 from tests.support.pages import Visitor, soup, text_of, title_of
 from tests.support.web import complaints, english, form_values, statements, written
-
-HOUR = timedelta(hours=1)
 
 
 @pytest.fixture

@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator
 from datetime import UTC, timedelta
-from zoneinfo import ZoneInfo
 
 import pytest
 from flask import Flask
@@ -11,10 +10,10 @@ from sqlalchemy import delete
 from portal import clock
 from portal.domain.statuses import Severity
 from portal.tables import QuotaViolation
+from tests.support.cast import LIMA
 from tests.support.pages import Visitor, soup, text_of, title_of
 from tests.support.web import english, statements, written
 
-LIMA = ZoneInfo("America/Lima")
 GRAVITY = (Severity.LOW, Severity.CRITICAL, Severity.HIGH, Severity.MEDIUM)
 
 

@@ -17,7 +17,8 @@ from portal.domain.statuses import ExecutionStatus, PollerStatus
 from portal.extensions import db
 from portal.services.network import olts
 from portal.tables import Execution, Olt, Poller, Pool, User, WorkflowNode
-from tests.support.builders import COMMUNITY, make_catalogue, make_credential, make_node, make_olt
+from tests.support.builders import make_catalogue, make_credential, make_node, make_olt
+from tests.support.cast import COMMUNITY
 from tests.unit.test_inventory_file import EXAMPLE
 
 Run = Callable[..., Result]

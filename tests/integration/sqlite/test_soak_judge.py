@@ -1,6 +1,6 @@
 """The benches' judges find what they must find: a bench that cannot fail proves nothing."""
 
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 
 import pytest
 from sqlalchemy.orm import Session
@@ -10,13 +10,13 @@ from bench.chaos_figures import missed
 from bench.common import quantile
 from bench.judges import Try, account, outside_any_try, overlaps, read_twice, runs, usual_length
 from tests.support.builders import make_olt
+from tests.support.cast import TEN
 
-BEGIN = datetime(2026, 11, 27, 10, 0, tzinfo=UTC)
 COMPOSITE = [(1.0, 0, 5001), (1.1, 0, 5001), (1.2, 0, 5001)]
 
 
 def at(seconds: float) -> datetime:
-    return BEGIN + timedelta(seconds=seconds)
+    return TEN + timedelta(seconds=seconds)
 
 
 def test_composites_one_after_the_other_do_not_overlap() -> None:
