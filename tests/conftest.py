@@ -1,5 +1,6 @@
 """Fixtures of all tests. The product is loaded when a fixture first needs it: most unit tests do without."""
 
+import sys
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
@@ -15,6 +16,14 @@ if TYPE_CHECKING:
     from config import Settings
     from tests.support.databases import Databases
     from tests.support.redis_server import RedisServer
+
+
+def pytest_collection_finish() -> None:
+    """Random cases are not judged by the clock: a busy machine is no fault. Only where they are used: loading costs."""
+    hypothesis = sys.modules.get("hypothesis")
+    if hypothesis is not None:
+        hypothesis.settings.register_profile("patient", deadline=None)
+        hypothesis.settings.load_profile("patient")
 
 
 @pytest.fixture

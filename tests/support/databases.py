@@ -18,7 +18,7 @@ from sqlalchemy import create_engine
 
 from app import create_app
 from config import Settings, flask_config
-from portal.extensions import Base, db, limiter, prepare_engine
+from portal.extensions import Base, db, keyring, limiter, prepare_engine
 from portal.services.people import users
 from tests.support.postgres import PostgresCluster, postgres_cluster
 from tests.support.web import COMPILED_TEMPLATES
@@ -71,6 +71,7 @@ class SharedApp:
         for name in set(app.extensions) - self._extensions - KEPT_EXTENSIONS:
             del app.extensions[name]
         app.extensions["live"].__init__()
+        keyring.load(app, settings.fernet_keys)
         with app.app_context():
             limiter.reset()
         return app
