@@ -63,6 +63,9 @@ def _work(app: Flask, queue_name: str) -> bool:
     name = f"{queue_name}-{socket.gethostname()}-{time.time_ns() // 1_000_000}"
     queue = queueing.TaskQueue(queue_name, connection=connection)
     MaintenanceWorker.app = app
-    worker = MaintenanceWorker([queue], name=name, connection=connection, worker_ttl=25)
+    sign = tempo.whole(tempo.at(app.config["TEMPO"]).job_sign)
+    worker = MaintenanceWorker(
+        [queue], name=name, connection=connection, worker_ttl=25, job_monitoring_interval=sign
+    )  # fmt: skip
     worker.work(logging_level="WARNING")
     return worker._shutdown_requested_date is not None

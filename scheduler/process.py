@@ -31,8 +31,6 @@ log = logging.getLogger(__name__)
 
 LEADER_KEY = "facho:leader"
 CLOCK_STEP_SECONDS = 2.0
-# RQ's worker gives a sign of life each 30 s while a job runs. One that was killed leaves its job "started" for ever.
-RUNNING_SIGN = timedelta(seconds=35)
 
 _LEAD = """
 local holder = redis.call('GET', KEYS[1])
@@ -97,8 +95,14 @@ class LeaderScheduler(Scheduler):
         interval = int(job.meta.get("interval", 60))
         self.connection.zadd(self.scheduled_jobs_key, {job.id: int(time.time()) + interval})
         queue = self.get_queue_for_job(job)
-        if not _is_running(job) and self.connection.lpos(queue.key, job.id) is None:
+        if not self._is_running(job) and self.connection.lpos(queue.key, job.id) is None:
             queue.enqueue_job(job)
+
+    def _is_running(self, job: Job) -> bool:
+        """Whether a worker has it in hand, as far as was heard of lately: one that was killed leaves it "started"."""
+        if job.get_status(refresh=False) is not JobStatus.STARTED or job.last_heartbeat is None:
+            return False
+        return timedelta() <= clock.now() - job.last_heartbeat < timedelta(seconds=self._paces.job_lost)
 
     def get_jobs_to_queue(self, with_times: bool = False) -> Any:
         """Jobs whose time has come (without utcnow(), which later Pythons deprecate)."""
@@ -161,21 +165,25 @@ class LeaderScheduler(Scheduler):
         return ""
 
     def _look_ahead(self) -> None:
-        """Each minute, and at once after a step of the clock. By this clock: it is the one that slots go by."""
+        """Each minute, and at once after a step of the clock. By this clock: it is the one that slots go by.
+
+        Where slots were brought back the next tick looks again: what a commit held just then was left out.
+        """
         if time.monotonic() - self._wound_at >= self._paces.reconcile:
-            self._wound_at = time.monotonic()
-            self._in_database(lambda: self._wind_back(clock.now()))
+            if not self._in_database(lambda: self._wind_back(clock.now())):
+                self._wound_at = time.monotonic()
 
     def _tick(self, redis_trouble: str) -> None:
         self._in_database(lambda: self._beat(self.name, clock.now(), redis_trouble))
 
-    def _in_database(self, work: Callable[[], Any]) -> None:
+    def _in_database(self, work: Callable[[], Any]) -> Any:
         try:
-            work()
+            return work()
         except OperationalError as error:  # the database is away, full or read-only: the next second tries again
             log.error("event=tick_failed error=%s", str(error.orig).strip())
         except Exception as error:  # a fault of ours in one tick must not end the clock
             log.exception("event=tick_failed error=%s", type(error).__name__)
+        return None
 
     def _periodic(self) -> None:
         try:
@@ -197,13 +205,6 @@ class LeaderScheduler(Scheduler):
             log.warning("event=redis_away error=%s", type(error).__name__)
 
 
-def _is_running(job: Job) -> bool:
-    """Whether a worker has it in hand, as far as it was heard of lately."""
-    if job.get_status(refresh=False) is not JobStatus.STARTED or job.last_heartbeat is None:
-        return False
-    return timedelta() <= clock.now() - job.last_heartbeat < RUNNING_SIGN
-
-
 def run() -> None:
     """Run until SIGTERM or SIGINT, inside an app context."""
 
@@ -213,9 +214,9 @@ def run() -> None:
         finally:
             db.session.remove()
 
-    def wind_back(now: datetime) -> None:
+    def wind_back(now: datetime) -> int:
         try:
-            set_back.wind_back(now)
+            return set_back.wind_back(now)
         finally:
             db.session.remove()
 

@@ -44,6 +44,8 @@ class Tempo:
     redis_pause: float = 0.5  # before the next try when Redis is away; doubled each time
     longest_redis_pause: float = 5.0
     redis_back: float = 1.0  # between two looks whether Redis is back, of those who cannot do without
+    job_sign: float = 30.0  # of life of a job of the other queues, by RQ's worker
+    job_lost: float = 35.0  # without that sign: its worker was killed, or Redis was, and it is queued again
     queue: float = 10.0  # RQ waits for a job of the other queues; less than `redis_answer`
     redis_answer: float = 15.0  # a Redis that takes longer to answer is away
     queued_grace: float = 8.0  # between the commit and the push, and between the claim and RUNNING: no job is lost yet

@@ -130,6 +130,20 @@ def test_slots_ahead_are_looked_at_each_minute_and_at_once_after_a_step_of_the_c
     assert [round(look) for look in looks] == [0, 21, 81]
 
 
+def test_where_slots_were_brought_back_the_next_tick_looks_for_those_that_a_commit_held(
+    redis: Any, clock: Clock, beats: Beats
+) -> None:
+    looks: list[float] = []
+    found = iter((2, 1, 0))
+
+    def wind_back(_now: datetime) -> int:
+        looks.append(round(clock.passed))
+        return next(found, 0)
+
+    run_for(LeaderScheduler(redis, beats, wind_back), clock, 70)
+    assert looks == [0, 1, 2, 62]
+
+
 def test_a_lease_of_a_leader_that_redis_clock_would_keep_for_an_hour_is_cut_to_its_length(
     redis: Any, clock: Clock, beats: Beats
 ) -> None:

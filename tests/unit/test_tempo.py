@@ -19,7 +19,7 @@ PACES = {
     "learn": 60, "reckon": 600, "clean_up": 3600, "send_alerts": 5,
     "bell": 2, "quarantine_look": 0.5, "attend": 2, "redis_sign": 5, "sql_sign": 5, "horse_watch": 5,
     "horse_stuck": 60, "horse_pause": 0.5, "longest_horse_pause": 30, "redis_pause": 0.5, "longest_redis_pause": 5,
-    "redis_back": 1, "queue": 10, "redis_answer": 15, "queued_grace": 8,
+    "redis_back": 1, "job_sign": 30, "job_lost": 35, "queue": 10, "redis_answer": 15, "queued_grace": 8,
 }  # fmt: skip
 
 
