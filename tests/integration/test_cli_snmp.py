@@ -1,12 +1,10 @@
 """`flask snmp`: what it prints, whom it asks, and that an OLT of ours is read under its lease or not at all."""
 
 import json
-from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Any
 
 import pytest
-from click.testing import Result
 from flask import Flask
 from redis import Redis
 
@@ -19,6 +17,7 @@ from portal.services.cataloguing import catalogue, catalogue_shipped
 from portal.tables import Olt, Onu, PonPort
 from tests.support import builders
 from tests.support.cast import COMMUNITY
+from tests.support.commands import Run, commands
 
 STATE = "1.3.6.1.4.1.2011.6.128.1.1.2.46.1.15"
 POWER = "1.3.6.1.4.1.2011.6.128.1.1.2.51.1.4"
@@ -30,8 +29,6 @@ SYSTEM: dict[str, int | bytes | str | None] = {
     "1.3.6.1.2.1.1.3.0": 900,
     "1.3.6.1.2.1.1.5.0": b"OLT\x07LIMA",
 }
-
-Run = Callable[..., Result]
 
 
 @pytest.fixture
@@ -64,13 +61,7 @@ def run(app: Flask, redis: Redis, fake: FakeSession, monkeypatch: pytest.MonkeyP
         db.session.add(PonPort(olt_id=olt.id, index_key=str(PORT), name="GPON 0/1/1", frame=0, slot=1, port=1,
                                last_seen=datetime.now(UTC)))  # fmt: skip
         db.session.commit()
-
-    def command(*words: str, code: int = 0, text: str | None = None) -> Result:
-        result = app.test_cli_runner().invoke(args=["snmp", *words], input=text)
-        assert result.exit_code == code, (result.output, result.exception)
-        return result
-
-    return command
+    return commands(app, "snmp")
 
 
 def test_a_walk_prints_raw_and_decoded_and_says_that_it_is_complete(run: Run) -> None:

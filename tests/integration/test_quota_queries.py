@@ -1,13 +1,11 @@
 """Reading promises on both databases: worst first, by filter, page after page; the slots of one; the audit."""
 
-from collections.abc import Callable
 from datetime import UTC, datetime
 from itertools import product
 from random import Random
 from typing import Any
 
 import pytest
-from click.testing import Result
 from flask import Flask
 from sqlalchemy import update
 from sqlalchemy.orm import Session
@@ -25,6 +23,7 @@ from portal.tables import CoordinatorLog, QuotaLoss, QuotaTracker, QuotaViolatio
 from tests.integration.test_quotas import at, pending_ones, refresh, run
 from tests.support.builders import make_node, make_olt
 from tests.support.cast import ACTOR, HOUR, MINUTE
+from tests.support.commands import Run, commands
 from tests.support.ticking import tick
 
 OPEN, MET, NOT_MET = QuotaStatus.IN_PROGRESS, QuotaStatus.COMPLETED, QuotaStatus.QUOTA_NOT_MET
@@ -333,19 +332,11 @@ def test_the_hours_that_the_close_judges_broken_are_the_violations(session: Sess
 
 # ------------------------------------------------------------------------------------------ newest first, command
 
-Run = Callable[..., Result]
-
 
 @pytest.fixture
 def command(app: Flask) -> Run:
     """Runs `flask quotas <words>`; expects exit code `code`."""
-
-    def invoke(*words: str, code: int = 0) -> Result:
-        result = app.test_cli_runner().invoke(args=["quotas", *words])
-        assert result.exit_code == code, (result.output, result.exception)
-        return result
-
-    return invoke
+    return commands(app, "quotas")
 
 
 def test_the_list_of_many_hours_is_newest_first_in_each_order(hour: datetime) -> None:

@@ -2,13 +2,11 @@
 
 import json
 import socket
-from collections.abc import Callable
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
-from click.testing import Result
 from flask import Flask
 from sqlalchemy import select, update
 
@@ -20,11 +18,10 @@ from portal.queries.pollers import PoolRow, StatsPoint
 from portal.tables import AuditLog, Poller, PollerStats, Pool
 from portal.web import charts
 from tests.support import seed
+from tests.support.commands import Run, commands
 from tests.support.databases import Databases
 from tests.support.pages import Visitor, path_of, soup, text_of, title_of
 from tests.support.web import english, statements, written
-
-Run = Callable[..., Result]
 
 
 def second_pool(app: Flask, **values: Any) -> int:
@@ -289,13 +286,7 @@ def test_the_table_puts_neighbours_together_and_leaves_out_nothing() -> None:
 @pytest.fixture
 def run(app: Flask) -> Run:
     """Runs `flask pollers <words>`; expects exit code `code`."""
-
-    def command(*words: str, code: int = 0) -> Result:
-        result = app.test_cli_runner().invoke(args=["pollers", *words])
-        assert result.exit_code == code, (result.output, result.exception)
-        return result
-
-    return command
+    return commands(app, "pollers")
 
 
 @pytest.fixture

@@ -2,12 +2,10 @@
 
 import json
 import stat
-from collections.abc import Callable
 from datetime import datetime, timedelta
 from pathlib import Path
 
 import pytest
-from click.testing import Result
 from cryptography.fernet import Fernet
 from flask import Flask
 
@@ -19,21 +17,14 @@ from portal.services.network import olts
 from portal.tables import Execution, Olt, Poller, Pool, User, WorkflowNode
 from tests.support.builders import make_catalogue, make_credential, make_node, make_olt
 from tests.support.cast import COMMUNITY
+from tests.support.commands import Run, commands
 from tests.unit.test_inventory_file import EXAMPLE
-
-Run = Callable[..., Result]
 
 
 @pytest.fixture
 def run(app: Flask) -> Run:
     """Runs `flask <words>`; expects exit code `code`."""
-
-    def command(*words: str, code: int = 0, text: str | None = None) -> Result:
-        result = app.test_cli_runner().invoke(args=words, input=text)
-        assert result.exit_code == code, (result.output, result.exception)
-        return result
-
-    return command
+    return commands(app)
 
 
 @pytest.fixture

@@ -1,7 +1,7 @@
 """Commands channel add, list, test and delete: what they print, and that the address is never among it."""
 
 import json
-from collections.abc import Callable
+from typing import Any
 
 import pytest
 from click.testing import Result
@@ -10,8 +10,8 @@ from flask import Flask
 from portal import notify
 from portal.extensions import db
 from portal.tables import Channel
+from tests.support.commands import Run, commands
 
-Run = Callable[..., Result]
 SECRET = "planted-hook-token"
 TARGET = f"json://127.0.0.1:1/{SECRET}"
 
@@ -20,9 +20,8 @@ TARGET = f"json://127.0.0.1:1/{SECRET}"
 def run(app: Flask) -> Run:
     """Runs `flask channel <words>`; expects exit code `code`, and that nothing secret is printed."""
 
-    def command(*words: str, code: int = 0, typed: str | None = None) -> Result:
-        result = app.test_cli_runner().invoke(args=["channel", *words], input=typed)
-        assert result.exit_code == code, (result.output, result.exception)
+    def command(*words: str, **more: Any) -> Result:
+        result = commands(app, "channel")(*words, **more)
         assert SECRET not in result.output
         return result
 
@@ -30,7 +29,7 @@ def run(app: Flask) -> Run:
 
 
 def test_add_asks_for_the_address_without_showing_it(app: Flask, run: Run) -> None:
-    result = run("add", "noc", "--kind", "system", "--severity", "HIGH", "--quiet", "22:00-07:00", typed=f"{TARGET}\n")
+    result = run("add", "noc", "--kind", "system", "--severity", "HIGH", "--quiet", "22:00-07:00", text=f"{TARGET}\n")
     assert "channel noc added" in result.output
     with app.app_context():
         row = db.session.query(Channel).one()
@@ -75,7 +74,7 @@ def test_test_prints_the_true_answer_and_fails_when_it_is_no(run: Run, monkeypat
 
 def test_delete_asks_first_and_names_what_is_not_there(app: Flask, run: Run) -> None:
     run("add", "noc", "--target", TARGET)
-    run("delete", "noc", code=1, typed="n\n")
+    run("delete", "noc", code=1, text="n\n")
     run("delete", "noc", "--yes")
     assert "there is no channel of this name" in run("delete", "noc", "--yes", code=1).stderr
     with app.app_context():

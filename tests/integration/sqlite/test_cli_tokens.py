@@ -1,31 +1,22 @@
 """Commands token add, list and revoke: what they print where, and with which exit code."""
 
 import json
-from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 
 import pytest
-from click.testing import Result
 from flask import Flask
 from sqlalchemy import update
 
 from portal.extensions import transaction
 from portal.services.people import tokens
 from portal.tables import ApiToken
-
-Run = Callable[..., Result]
+from tests.support.commands import Run, commands
 
 
 @pytest.fixture
 def run(app: Flask) -> Run:
     """Runs `flask token <words>`; expects exit code `code`."""
-
-    def command(*words: str, code: int = 0) -> Result:
-        result = app.test_cli_runner().invoke(args=["token", *words])
-        assert result.exit_code == code, (result.output, result.exception)
-        return result
-
-    return command
+    return commands(app, "token")
 
 
 def test_add_prints_the_token_alone_on_stdout_and_what_it_is_on_stderr(app: Flask, run: Run) -> None:
