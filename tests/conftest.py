@@ -2,11 +2,13 @@
 
 import sys
 from collections.abc import Iterator
-from datetime import UTC, datetime
+from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+
+from tests.support.cast import NOW
 
 if TYPE_CHECKING:
     from flask import Flask
@@ -29,7 +31,7 @@ def pytest_collection_finish() -> None:
 @pytest.fixture
 def now() -> datetime:
     """The moment at which all tests take place."""
-    return datetime(2026, 11, 27, 10, 0, tzinfo=UTC)
+    return NOW
 
 
 @pytest.fixture(scope="session")
