@@ -17,9 +17,10 @@ from portal.api import openapi, schema
 from portal.api.operations import OPERATIONS, Operation
 from portal.domain.statuses import ExecutionStatus, PollerStatus
 from portal.extensions import limiter
-from portal.tables import Execution, Poller, PollerStats, WorkflowNode
+from portal.tables import Poller, PollerStats, WorkflowNode
 from tests.support import seed_quotas
-from tests.support.api import Client, by_token, furnished, problems, waiting_fields
+from tests.support.api import Client, by_token, furnished, problems
+from tests.support.builders import make_execution
 from tests.support.web import written
 
 Document = dict[str, Any]
@@ -32,10 +33,9 @@ def filled(app: Flask) -> Iterator[Flask]:
         now = clock.now()
         node = session.get(WorkflowNode, 1)
         assert node is not None
-        session.add(Execution(**waiting_fields(node, now)))
-        session.flush()
+        make_execution(node, now)
         running = {"status": ExecutionStatus.RUNNING, "node_id": None, "token": 9, "started_at": now, "worker": "w1"}
-        session.add(Execution(**waiting_fields(node, now) | running))
+        make_execution(node, now, **running)
         session.query(Poller).update({"status": PollerStatus.BUSY, "current_execution_id": 3, "busy_since": now})
         session.add(PollerStats(timestamp=now, busy_percentage=12.5, queue_size=1))
         session.flush()

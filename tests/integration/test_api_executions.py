@@ -19,8 +19,8 @@ from portal.queries import api as queries
 from portal.queries import keyset
 from portal.services.dispatch import run_requests
 from portal.tables import AuditLog, Execution, Olt, WorkflowNode
-from tests.support.api import Client, by_session, by_token, ended, error_of, furnished, ready, waiting_fields
-from tests.support.builders import make_chained, make_node, make_olt
+from tests.support.api import Client, by_session, by_token, ended, error_of, furnished, ready
+from tests.support.builders import make_chained, make_execution, make_node, make_olt
 from tests.support.cast import TEN
 from tests.support.web import written
 
@@ -38,7 +38,7 @@ def lima(app: Flask) -> Flask:
         for number in range(10):
             fields: dict[str, Any] = {"status": ExecutionStatus.SUCCESS, "error_kind": None} if number % 2 else {}
             fields |= {"trigger": Trigger.MANUAL, "requested_by": "rosa"} if number == 4 else {}
-            db.session.add(ended(nodes[number % 3], TEN + timedelta(minutes=number), **fields))
+            ended(nodes[number % 3], TEN + timedelta(minutes=number), **fields)
             db.session.flush()
         db.session.commit()
         db.session.remove()
@@ -61,10 +61,7 @@ def wait(app: Flask, **fields: Any) -> int:
     with written(app) as session:
         node = session.get(WorkflowNode, 1)
         assert node is not None
-        one = Execution(**waiting_fields(node, clock.now()) | fields)
-        session.add(one)
-        session.flush()
-        return one.id
+        return make_execution(node, clock.now(), **fields).id
 
 
 # ---------------------------------------------------------------------------------------------------------------- list

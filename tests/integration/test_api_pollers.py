@@ -11,9 +11,9 @@ from portal.api.waiting import WHY
 from portal.domain.statuses import ExecutionStatus, OltState, PollerStatus
 from portal.extensions import db
 from portal.queries.queue import Cause
-from portal.tables import Execution, PollerStats, Pool
-from tests.support.api import Client, by_token, error_of, furnished, make_poller, make_token, ready, waiting_fields
-from tests.support.builders import make_node, make_olt
+from portal.tables import PollerStats, Pool
+from tests.support.api import Client, by_token, error_of, furnished, make_poller, make_token, ready
+from tests.support.builders import make_execution, make_node, make_olt
 from tests.support.web import written
 
 
@@ -33,12 +33,13 @@ def busy(app: Flask) -> Flask:
         olt = make_olt(now=now, site="Lima")
         rx = make_node(olt, "rx", now, name="Power", kind="get", oid="huawei.onu_rx_power")
         found = make_node(olt, "discovery", now, name="ONUs")
-        running = Execution(**waiting_fields(rx, now - timedelta(seconds=21)) | {
-            "status": ExecutionStatus.RUNNING, "started_at": now - timedelta(seconds=20), "attempt": 1, "token": 1,
-            "worker": "w1"})  # fmt: skip
-        late = Execution(**waiting_fields(found, now - timedelta(seconds=9)), overdue_at=now - timedelta(seconds=1))
+        running = make_execution(
+            rx, now - timedelta(seconds=21), status=ExecutionStatus.RUNNING, started_at=now - timedelta(seconds=20),
+            attempt=1, token=1, worker="w1",
+        )  # fmt: skip
+        make_execution(found, now - timedelta(seconds=9), overdue_at=now - timedelta(seconds=1))
         pool = Pool(name="north", host="vm1", site="Lima", pid=1, size=2, started_at=now, seen_at=now)
-        db.session.add_all([running, late, pool])
+        db.session.add(pool)
         db.session.flush()
         holds = {"status": PollerStatus.BUSY, "current_node_id": rx.id, "current_olt_id": olt.id,
                  "current_execution_id": running.id, "busy_since": now - timedelta(seconds=20)}  # fmt: skip
@@ -96,7 +97,7 @@ def test_the_queue_is_cut_to_the_limit_and_its_size_is_not(app: Flask) -> None:
     with ready(app).app_context():
         nodes = [make_node(make_olt(f"OLT-{number:02}", now), now=now) for number in range(12)]
         for number, node in enumerate(nodes):
-            db.session.add(Execution(**waiting_fields(node, now - timedelta(seconds=12 - number))))
+            make_execution(node, now - timedelta(seconds=12 - number))
         db.session.commit()
     queue = get(app, "/pollers/queue/")
     assert (queue["size"], len(queue["next_nodes"])) == (12, 10)
@@ -116,8 +117,8 @@ def test_an_olt_that_is_paused_or_put_off_says_so(app: Flask) -> None:
         paused, later = (make_node(make_olt(name, now), now=now) for name in ("OLT-PAUSED", "OLT-LATER"))
         paused.workflow.olt.state = OltState.PAUSED
         due = now + timedelta(minutes=5)
-        db.session.add(Execution(**waiting_fields(paused, now)))
-        db.session.add(Execution(**waiting_fields(later, now), not_before=due, attempt=1))
+        make_execution(paused, now)
+        make_execution(later, now, not_before=due, attempt=1)
         db.session.commit()
     found = {one["olt_name"]: one for one in get(app, "/pollers/queue/")["next_nodes"]}
     assert found["OLT-PAUSED"]["why"] == "OLT-PAUSED is paused: resume it."

@@ -30,6 +30,7 @@ from portal.services.network import workflows
 from portal.tables import Execution, ExecutionAttempt, ExecutionStep, NodePace, PollerStats, Pool, WorkflowNode
 from scheduler.coordinator import loop
 from tests.support import builders
+from tests.support.builders import make_execution
 from tests.support.cast import ACTOR, TEN
 
 CREATED = datetime(2026, 11, 27, 9, 59, tzinfo=UTC)  # first run, and anchor: 10:00
@@ -56,10 +57,7 @@ class Cast:
         with transaction() as session:
             row = session.get(WorkflowNode, node)
             assert row is not None
-            execution = Execution(node_id=node, node_name=row.key, olt_id=self.olt_id, device_key="10.20.0.1:161",
-                                  priority=40, scheduled_for=slot, **(given | fields))  # fmt: skip
-            session.add(execution)
-            session.flush()
+            execution = make_execution(row, slot, **{"queued_at": None} | given | fields)
             if begun:
                 status = AttemptStatus.SUCCESS if over else AttemptStatus.RUNNING
                 session.add(ExecutionAttempt(execution_id=execution.id, number=1, worker="w", token=1, status=status,

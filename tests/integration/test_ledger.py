@@ -31,7 +31,7 @@ from portal.tables import (
     NodeDay,
     WorkflowNode,
 )
-from tests.support.builders import make_chained, make_node, make_olt
+from tests.support.builders import make_chained, make_execution, make_node, make_olt
 from tests.support.cast import NOW
 
 HOUR = quota.HOUR
@@ -51,13 +51,10 @@ def add_run(
     trigger: Trigger = Trigger.SCHEDULE, delay: int | None = 0,
 ) -> int:  # fmt: skip
     """An execution with its tries; `end` None: it is PENDING."""
-    run = Execution(
-        node_id=node.id, olt_id=node.workflow.olt_id, node_name=node.name, device_key="x", priority=1, trigger=trigger,
-        status=status if end else ExecutionStatus.PENDING, scheduled_for=slot, finished_at=end, skip_reason=reason,
-        delay_ms=delay, attempt=len(tries or ()),
+    run = make_execution(
+        node, slot, trigger=trigger, status=status if end else ExecutionStatus.PENDING, finished_at=end,
+        skip_reason=reason, delay_ms=delay, attempt=len(tries or ()),
     )  # fmt: skip
-    session.add(run)
-    session.flush()
     add_tries(session, run, tries or [])
     return run.id
 

@@ -13,6 +13,7 @@ from portal.domain.statuses import ErrorKind, ExecutionStatus
 from portal.extensions import db
 from portal.tables import AuditLog, Execution
 from tests.support import builders, seed
+from tests.support.builders import make_execution
 from tests.support.pages import Visitor, path_of, soup, text_of
 from tests.support.web import english, written
 
@@ -23,12 +24,7 @@ def waiting(app: Flask) -> Flask:
     with app.app_context():
         seed.add_users(clock.now())
         node = builders.make_node(builders.make_olt(), name="ONUs")
-        due = clock.now() - timedelta(seconds=5)
-        db.session.add(
-            Execution(node_id=node.id, node_name="ONUs", olt_id=node.workflow.olt_id, device_key="d", priority=90,
-                      scheduled_for=due, queued_at=due)
-        )  # fmt: skip
-        db.session.commit()
+        make_execution(node, clock.now() - timedelta(seconds=5))
         db.session.remove()
     return app
 

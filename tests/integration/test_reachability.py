@@ -21,7 +21,7 @@ from portal.services.dispatch import executions, reachability
 from portal.services.errors import Invalid, NotFound
 from portal.services.network import olts
 from portal.tables import AuditLog, CoordinatorLog, Execution, Olt, WorkflowNode
-from tests.support.builders import make_node, make_olt
+from tests.support.builders import make_execution, make_node, make_olt
 from tests.support.cast import ACTOR, MINUTE, SECOND
 
 
@@ -31,21 +31,12 @@ def node(session: Session, now: datetime) -> WorkflowNode:
     return make_node(make_olt(), max_retries=0)
 
 
-def waiting(session: Session, node: WorkflowNode, moment: datetime, **columns: object) -> Execution:
-    execution = Execution(node_id=node.id, node_name=node.name, olt_id=node.workflow.olt_id,
-                          device_key=node.workflow.olt.device_key, priority=40, scheduled_for=moment,
-                          **columns)  # fmt: skip
-    session.add(execution)
-    session.commit()
-    return execution
-
-
 def run(
     session: Session, node: WorkflowNode, moment: datetime, kind: ErrorKind | None, *, answers: int = 0,
     **columns: object,
 ) -> Execution:  # fmt: skip
     """One execution that ends with `kind` (None = success); `answers` of its two requests were answered."""
-    execution = waiting(session, node, moment, **columns)
+    execution = make_execution(node, moment, **columns)
     assert executions.start(execution.id, execution.id, "poller", moment, moment + 15 * SECOND)
     silent = 2 - (2 if kind is None else answers)
     step = StepResult(node.id, StepStatus.FAILED if kind else StepStatus.SUCCESS, pdus=2, timeouts=silent,
@@ -134,11 +125,11 @@ def test_what_waits_on_a_dead_olt_is_skipped_and_what_the_device_failed_already_
     session: Session, node: WorkflowNode, now: datetime
 ) -> None:
     olt = node.workflow.olt
-    stranger = waiting(session, make_node(make_olt("OTHER")), now)
-    never_tried = waiting(session, make_node(olt, "b"), now)
-    to_retry = waiting(session, make_node(olt, "c"), now, attempt=1, failures=1, error_kind=ErrorKind.INCOMPLETE,
+    stranger = make_execution(make_node(make_olt("OTHER")), now)
+    never_tried = make_execution(make_node(olt, "b"), now)
+    to_retry = make_execution(make_node(olt, "c"), now, attempt=1, failures=1, error_kind=ErrorKind.INCOMPLETE,
                        error_message="cut short")  # fmt: skip
-    asked_for = waiting(session, make_node(olt, "d"), now, trigger=Trigger.MANUAL, requested_by=ACTOR)
+    asked_for = make_execution(make_node(olt, "d"), now, trigger=Trigger.MANUAL, requested_by=ACTOR)
     silence(session, node, now, 3)
     assert (never_tried.status, never_tried.error_kind) == (ExecutionStatus.INTERRUPTED, ErrorKind.UNREACHABLE)
     assert (to_retry.status, to_retry.error_kind) == (ExecutionStatus.FAILED, ErrorKind.INCOMPLETE)
@@ -226,10 +217,10 @@ def test_a_probe_that_was_under_way_does_not_undo_a_pause(session: Session, node
 
 def test_a_pause_skips_what_waits_and_lets_run_what_runs(session: Session, node: WorkflowNode, now: datetime) -> None:
     olt = node.workflow.olt
-    running = waiting(session, node, now)
+    running = make_execution(node, now)
     assert executions.start(running.id, 1, "poller", now, now + 15 * SECOND)
-    never_tried = waiting(session, make_node(olt, "b"), now)
-    asked_for = waiting(session, make_node(olt, "c"), now, trigger=Trigger.MANUAL, requested_by=ACTOR)
+    never_tried = make_execution(make_node(olt, "b"), now)
+    asked_for = make_execution(make_node(olt, "c"), now, trigger=Trigger.MANUAL, requested_by=ACTOR)
     until = now + timedelta(hours=2)
     assert olts.pause([olt.id], " fibre work ", until, ACTOR, now) == 1
     assert (olt.state, olt.state_since, olt.paused_reason, olt.paused_until) == (
@@ -322,7 +313,7 @@ def test_a_pause_given_at_the_moment_of_a_silent_end_wins(
 ) -> None:
     """What this transaction read of the OLT before may be old: the row is read again under its lock."""
     silence(session, node, now, 2)
-    execution = waiting(session, node, now + 2 * MINUTE)
+    execution = make_execution(node, now + 2 * MINUTE)
     execution.status = ExecutionStatus.FAILED
     session.commit()
     olt = session.get(Olt, node.workflow.olt_id)

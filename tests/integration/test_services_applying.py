@@ -16,7 +16,6 @@ from portal.services.network.standing import Stand
 from portal.tables import (
     AuditLog,
     CoordinatorLog,
-    Execution,
     Olt,
     TemplateNode,
     Workflow,
@@ -24,7 +23,7 @@ from portal.tables import (
     WorkflowRevision,
     WorkflowTemplate,
 )
-from tests.support.builders import make_node, make_olt, make_zte
+from tests.support.builders import make_execution, make_node, make_olt, make_zte
 from tests.support.cast import ACTOR
 
 
@@ -224,10 +223,7 @@ def test_another_template_is_left_with_its_nodes_and_own_ones_stay(session: Sess
 def test_what_waits_of_a_removed_node_is_stopped(session: Session, basic: int, now: datetime) -> None:
     applied(session, basic, now)
     rx = node(session, "OLT-A", "rx")
-    waits = Execution(node_id=rx.id, node_name="Rx", olt_id=rx.workflow.olt_id, device_key="a", priority=40,
-                      scheduled_for=now)  # fmt: skip
-    session.add(waits)
-    session.commit()
+    waits = make_execution(rx, now)
     template_nodes.delete_node(template_node(session, "rx").id, ACTOR, now)
     applying.preview(basic, ids(session), now)
     session.refresh(waits)

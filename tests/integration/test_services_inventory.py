@@ -18,13 +18,12 @@ from portal.tables import (
     AuditLog,
     CoordinatorLog,
     Credential,
-    Execution,
     Olt,
     TemplateNode,
     WorkflowNode,
     WorkflowTemplate,
 )  # fmt: skip
-from tests.support.builders import make_catalogue, make_node, make_olt
+from tests.support.builders import make_catalogue, make_execution, make_node, make_olt
 from tests.support.cast import ACTOR
 from tests.unit.test_inventory_file import EXAMPLE
 
@@ -252,10 +251,7 @@ def test_a_template_node_must_be_overridden_where_the_template_has_it(session: S
 def test_nodes_that_a_workflow_of_the_file_does_not_name_are_removed(session: Session, now: datetime) -> None:
     load(EXAMPLE, now)
     stray = make_node(olt(session, "OLT-02"), "stray", oid="huawei.onu_state")
-    waiting = Execution(node_id=stray.id, node_name="stray", olt_id=stray.workflow.olt_id, device_key="d", priority=1,
-                        scheduled_for=now)  # fmt: skip
-    session.add(waiting)
-    session.commit()
+    waiting = make_execution(stray, now)
     report = load(EXAMPLE, now)
     assert nodes(session, "OLT-02").keys() == {"rx"}
     assert report.changes[-1].details == ("node stray: removed",)

@@ -16,11 +16,12 @@ from portal.queries import olts as queries
 from portal.services.dispatch import executions
 from portal.services.errors import Invalid, NotFound
 from portal.services.network import olts, workflows
-from portal.tables import AuditLog, Execution, Olt, WorkflowNode
+from portal.tables import AuditLog, Execution, Olt
 from tests.support.builders import (
     make_catalogue,
     make_chained,
     make_credential,
+    make_execution,
     make_node,
     make_olt,
     make_zte,
@@ -34,15 +35,6 @@ def refused(given: dict[str, Any], now: datetime) -> dict[str, str]:
     with pytest.raises(Invalid) as caught:
         olts.create(given, ACTOR, now)
     return caught.value.errors
-
-
-def wait_for(session: Session, node: WorkflowNode, now: datetime) -> int:
-    """A PENDING execution of `node`."""
-    waiting = Execution(node_id=node.id, node_name=node.name, olt_id=node.workflow.olt_id, device_key="d",
-                        priority=40, scheduled_for=now)  # fmt: skip
-    session.add(waiting)
-    session.commit()
-    return waiting.id
 
 
 def test_an_olt_gets_defaults_and_one_audit_row(session: Session, now: datetime) -> None:
@@ -150,7 +142,7 @@ def test_a_brand_whose_catalogue_lacks_a_nodes_oid_is_refused(session: Session, 
 
 def test_disabling_aborts_what_waits_and_stops_the_clocks(session: Session, now: datetime) -> None:
     node = make_node(make_olt())
-    waiting = wait_for(session, node, now)
+    waiting = make_execution(node, now).id
     olts.set_enabled(node.workflow.olt_id, False, ACTOR, now)
     aborted = session.get(Execution, waiting)
     assert aborted is not None
@@ -186,7 +178,7 @@ def test_enabling_an_olt_restarts_only_the_nodes_that_then_really_run(session: S
 
 def test_several_are_disabled_together_or_not_at_all(session: Session, now: datetime) -> None:
     first, second, third = (make_olt(name) for name in ("A", "B", "C"))
-    waiting = [wait_for(session, make_node(olt), now) for olt in (first, second)]
+    waiting = [make_execution(make_node(olt), now).id for olt in (first, second)]
     olts.set_enabled(third.id, False, ACTOR, now)
     with pytest.raises(NotFound, match="77, 99"):
         olts.set_enabled_many([first.id, 99, second.id, 77], False, ACTOR, now)
@@ -244,7 +236,7 @@ def test_an_unreachable_olt_is_asked_at_once_when_how_to_reach_it_was_changed(se
 def test_a_deleted_olt_frees_its_name_and_can_come_back(session: Session, now: datetime) -> None:
     olt = make_olt(address="10.0.0.5")
     node = make_node(olt)
-    waiting = wait_for(session, node, now)
+    waiting = make_execution(node, now).id
     with pytest.raises(Invalid):
         olts.delete(olt.id, " ", ACTOR, now)
     olts.delete(olt.id, "replaced", ACTOR, now)

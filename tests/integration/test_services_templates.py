@@ -13,7 +13,7 @@ from portal.services.network import olts, templates, workflows
 from portal.tables import AuditLog, Execution, Olt, Workflow, WorkflowNode, WorkflowTemplate
 from scheduler.coordinator import observe
 from scheduler.coordinator.decide import parse
-from tests.support.builders import make_catalogue, make_credential, make_node
+from tests.support.builders import make_catalogue, make_credential, make_execution, make_node
 from tests.support.cast import ACTOR
 
 FILE = """
@@ -48,12 +48,7 @@ def node(session: Session, olt: str, key: str) -> WorkflowNode:
 
 
 def waiting(session: Session, olt: str, key: str, now: datetime, status: str = "PENDING") -> Execution:
-    of = node(session, olt, key)
-    execution = Execution(node_id=of.id, node_name=of.name, olt_id=of.workflow.olt_id, device_key=olt + key,
-                          priority=40, scheduled_for=now, status=ExecutionStatus(status))  # fmt: skip
-    session.add(execution)
-    session.commit()
-    return execution
+    return make_execution(node(session, olt, key), now, status=ExecutionStatus(status))
 
 
 def test_disabling_a_template_stops_its_nodes_on_all_olts_and_nothing_else(

@@ -13,7 +13,7 @@ from portal.services.dispatch import clock
 from portal.services.errors import Invalid, NotFound
 from portal.services.network import placing, workflows
 from portal.tables import AuditLog, CoordinatorLog, Execution, Olt, WorkflowNode
-from tests.support.builders import make_chained, make_node, make_olt, make_zte
+from tests.support.builders import make_chained, make_execution, make_node, make_olt, make_zte
 from tests.support.cast import ACTOR
 
 RX: dict[str, Any] = {"key": "rx", "kind": "get", "oid": "huawei.onu_rx_power", "interval": "5m"}
@@ -28,14 +28,6 @@ def refused(olt: Olt, fields: dict[str, Any], now: datetime) -> dict[str, str]:
 def overrides(session: Session) -> list[CoordinatorLog]:
     wanted = CoordinatorLog.event_type == EventType.INTERVAL_OVERRIDDEN
     return list(session.scalars(select(CoordinatorLog).where(wanted).order_by(CoordinatorLog.id)))
-
-
-def wait_for(session: Session, node: WorkflowNode, now: datetime) -> int:
-    waiting = Execution(node_id=node.id, node_name=node.name, olt_id=node.workflow.olt_id, device_key="d",
-                        priority=40, scheduled_for=now)  # fmt: skip
-    session.add(waiting)
-    session.commit()
-    return waiting.id
 
 
 def test_a_node_created_at_ten_runs_first_at_one_past_ten(session: Session, now: datetime) -> None:
@@ -149,7 +141,7 @@ def test_reenabling_restarts_after_a_full_interval_and_disabling_aborts_what_wai
     session: Session, now: datetime
 ) -> None:
     node = make_node(make_olt(), interval="10m")
-    waiting = wait_for(session, node, now)
+    waiting = make_execution(node, now).id
     workflows.set_node_enabled(node.id, False, ACTOR, now)
     assert session.get(Execution, waiting).status is ExecutionStatus.INTERRUPTED  # type: ignore[union-attr]
     later = now + timedelta(minutes=50)
@@ -163,7 +155,7 @@ def test_reenabling_restarts_after_a_full_interval_and_disabling_aborts_what_wai
 def test_a_disabled_workflow_stops_all_its_nodes(session: Session, now: datetime) -> None:
     master = make_node(make_olt(), interval="10m")
     make_chained(master)
-    waiting = wait_for(session, master, now)
+    waiting = make_execution(master, now).id
     workflows.set_workflow_enabled(master.workflow.olt_id, False, ACTOR, now)
     assert session.get(Execution, waiting).status is ExecutionStatus.INTERRUPTED  # type: ignore[union-attr]
     workflows.set_workflow_enabled(master.workflow.olt_id, True, ACTOR, now + timedelta(hours=1))
@@ -205,7 +197,7 @@ def test_in_the_mode_from_end_a_running_node_gets_its_clock_at_its_end_not_befor
 ) -> None:
     app.config["NEXTCHECK_MODE"] = "from_end"
     node = make_node(make_olt(), interval="10m")
-    execution = session.get(Execution, wait_for(session, node, now))
+    execution = make_execution(node, now)
     assert execution is not None
     execution.status, node.next_run_at = ExecutionStatus.RUNNING, None
     session.commit()
@@ -245,7 +237,7 @@ def test_chains_have_one_level(session: Session, now: datetime) -> None:
 def test_deleting_a_master_deletes_its_chain_and_says_so(session: Session, now: datetime) -> None:
     master = make_node(make_olt())
     make_chained(master)
-    waiting = wait_for(session, master, now)
+    waiting = make_execution(master, now).id
     workflows.delete_node(master.id, ACTOR, now)
     assert session.scalars(select(WorkflowNode)).all() == []
     kept = session.get(Execution, waiting)

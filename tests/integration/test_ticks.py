@@ -24,7 +24,7 @@ from scheduler import due, planner
 from scheduler import reaper as reapers
 from scheduler import tick as ticks
 from scheduler.tick import next_cron
-from tests.support.builders import make_node, make_olt
+from tests.support.builders import make_execution, make_node, make_olt
 from tests.support.cast import MINUTE, SECOND
 
 Decide = Callable[[list[DueMaster]], Plan]
@@ -256,10 +256,7 @@ def test_a_slot_whose_node_was_run_by_hand_meanwhile_is_skipped_and_the_others_r
     due_at(now)
 
     def decide(masters: list[DueMaster]) -> Plan:
-        manual = Execution(node_id=first.id, node_name="n", olt_id=1, device_key="x", trigger=Trigger.MANUAL,
-                           priority=40, scheduled_for=now)  # fmt: skip
-        db.session.add(manual)
-        db.session.flush()
+        make_execution(first, now, trigger=Trigger.MANUAL)
         return planner.plan(masters, now, next_cron)
 
     _, tickets = take(now, decide)

@@ -12,9 +12,9 @@ from sqlalchemy.orm import Session
 
 from portal.domain.statuses import ExecutionStatus
 from portal.extensions import db
-from portal.tables import Execution, WorkflowNode
+from portal.tables import WorkflowNode
 from scheduler.timemachine import loading
-from tests.support.builders import make_chained, make_node, make_olt
+from tests.support.builders import make_chained, make_execution, make_node, make_olt
 
 NOW = datetime.now(UTC).replace(microsecond=0)
 
@@ -23,12 +23,8 @@ def add_runs(node: WorkflowNode, count: int, milliseconds: int) -> None:
     """So many runs that took so long, the latest a minute ago."""
     for number in range(count):
         slot = NOW - timedelta(minutes=1 + number)
-        db.session.add(
-            Execution(node_id=node.id, node_name=node.name, olt_id=node.workflow.olt_id, device_key="x", priority=40,
-                      scheduled_for=slot, started_at=slot, finished_at=slot, status=ExecutionStatus.SUCCESS,
-                      duration_ms=milliseconds)
-        )  # fmt: skip
-    db.session.commit()
+        make_execution(node, slot, started_at=slot, finished_at=slot, status=ExecutionStatus.SUCCESS,
+                       duration_ms=milliseconds)  # fmt: skip
 
 
 @pytest.fixture

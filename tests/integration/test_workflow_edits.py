@@ -30,7 +30,7 @@ from portal.tables import (
     WorkflowRevision,
     WorkflowTemplate,
 )
-from tests.support.builders import make_chained, make_node, make_olt, make_zte
+from tests.support.builders import make_chained, make_execution, make_node, make_olt, make_zte
 from tests.support.cast import ACTOR
 
 OTHER = "ana"
@@ -66,14 +66,6 @@ def by_key(workflow: Workflow) -> dict[str, WorkflowNode]:
 
 def last(session: Session) -> WorkflowRevision:
     return session.scalars(select(WorkflowRevision).order_by(WorkflowRevision.number.desc())).first()  # type: ignore[return-value]
-
-
-def wait_for(session: Session, node: WorkflowNode, now: datetime) -> int:
-    waiting = Execution(node_id=node.id, node_name=node.name, olt_id=node.workflow.olt_id, device_key="d",
-                        priority=40, scheduled_for=now)  # fmt: skip
-    session.add(waiting)
-    session.commit()
-    return waiting.id
 
 
 def waits(session: Session, execution: int) -> bool:
@@ -315,7 +307,7 @@ def test_a_deleted_master_comes_back_with_its_chain_as_a_new_node_that_runs_in_a
     session: Session, now: datetime
 ) -> None:
     olt, nodes = built()
-    waiting, old = wait_for(session, nodes["rx"], now), nodes["rx"].id
+    waiting, old = make_execution(nodes["rx"], now).id, nodes["rx"].id
     workflows.delete_node(old, OTHER, now)
     later = now + timedelta(minutes=5)
     undoing.undo(olt.id, 6, ACTOR, later)
@@ -330,7 +322,7 @@ def test_undo_of_an_added_node_aborts_what_waits_of_it(session: Session, now: da
     olt = make_olt()
     make_node(olt)
     added = make_node(olt, "added")
-    waiting = wait_for(session, added, now)
+    waiting = make_execution(added, now).id
     undoing.undo(olt.id, 2, ACTOR, now)
     assert (waits(session, waiting), [node.key for node in olt.workflow.nodes]) == (False, ["discovery"])  # type: ignore[union-attr]
 
@@ -428,7 +420,7 @@ def test_a_chained_node_goes_to_another_master_at_its_place(session: Session, no
 
 def test_a_master_that_goes_into_a_chain_loses_its_clock_and_what_waits(session: Session, now: datetime) -> None:
     _olt, nodes = built()
-    waiting = wait_for(session, nodes["hourly"], now)
+    waiting = make_execution(nodes["hourly"], now).id
     place(nodes["hourly"], Place(nodes["rx"].id, after=nodes["description"].id), now)
     hourly = nodes["hourly"]
     assert (hourly.master, hourly.cron, hourly.interval_seconds, hourly.next_run_at, hourly.anchor_at) == (
@@ -440,7 +432,7 @@ def test_a_master_that_goes_into_a_chain_loses_its_clock_and_what_waits(session:
 
 def test_a_chained_node_that_changes_its_master_keeps_what_waits_of_it(session: Session, now: datetime) -> None:
     _olt, nodes = built()
-    waiting = wait_for(session, nodes["serial"], now)
+    waiting = make_execution(nodes["serial"], now).id
     place(nodes["serial"], Place(nodes["discovery"].id), now)
     assert waits(session, waiting)
 

@@ -15,7 +15,7 @@ from portal.extensions import db, limiter
 from portal.services.people import tokens
 from portal.tables import Execution, ExecutionAttempt, ExecutionStep, Poller, Pool, WorkflowNode
 from tests.support import seed
-from tests.support.builders import make_node, make_olt
+from tests.support.builders import make_execution, make_node, make_olt
 from tests.support.pages import Visitor
 
 ROOT = "/api/v1"
@@ -42,32 +42,26 @@ def furnished(app: Flask) -> Flask:
         moment = clock.now()
         seed.add_users(moment)
         node = make_node(make_olt(now=moment), now=moment, name="ONUs")
-        db.session.add_all([ended(node, moment - timedelta(minutes=5)), make_poller(moment)])
+        ended(node, moment - timedelta(minutes=5))
+        db.session.add(make_poller(moment))
         db.session.commit()
         db.session.remove()
     return app
 
 
 def ended(node: WorkflowNode, slot: datetime, **fields: Any) -> Execution:
-    """An execution of `node` that failed after one try of one step, unless `fields` say otherwise; not yet saved."""
+    """An execution of `node` that failed after one try of one step, unless `fields` say otherwise."""
     step = ExecutionStep(position=0, node_id=node.id, node_key=node.key, status=StepStatus.FAILED, started_at=slot,
                          duration_ms=4000, pdus=3, timeouts=3, error_kind=ErrorKind.TIMEOUT,
                          error_message="no answer")  # fmt: skip
     common = {"worker": "w1", "started_at": slot, "finished_at": slot + timedelta(seconds=4), "duration_ms": 4000,
               "error_kind": ErrorKind.TIMEOUT, "error_message": "no answer"}  # fmt: skip
     attempt = ExecutionAttempt(number=1, token=7, status=AttemptStatus.FAILED, steps=[step], **common)
-    given = waiting_fields(node, slot) | common | {
+    given = common | {
         "status": ExecutionStatus.FAILED, "attempt": 1, "delay_ms": 20, "attempts": [attempt],
         "result": {"steps": 1, "completed_steps": 0},
     }  # fmt: skip
-    return Execution(**given | fields)
-
-
-def waiting_fields(node: WorkflowNode, slot: datetime) -> dict[str, Any]:
-    """Columns of an execution of `node` that waits."""
-    olt = node.workflow.olt
-    return {"node_id": node.id, "node_name": node.name, "olt_id": olt.id, "device_key": olt.device_key,
-            "priority": node.priority, "scheduled_for": slot, "queued_at": slot}  # fmt: skip
+    return make_execution(node, slot, **given | fields)
 
 
 def make_poller(moment: datetime, number: int = 1, pool: Pool | None = None, **fields: Any) -> Poller:

@@ -7,7 +7,7 @@ from portal.domain.catalogue_data import BrandData, parse
 from portal.extensions import db
 from portal.services.network import credentials, olts, workflows
 from portal.services.people import users
-from portal.tables import Brand, Credential, Olt, User, WorkflowNode
+from portal.tables import Brand, Credential, Execution, Olt, User, WorkflowNode
 from tests.support import catalogues
 from tests.support.cast import ACTOR, COMMUNITY, NOW, PASSWORD
 
@@ -145,6 +145,20 @@ def make_chained(master: WorkflowNode, key: str = "description", now: datetime =
     """A node that reads descriptions after `master`."""
     given: dict[str, Any] = {"kind": "get", "oid": "huawei.onu_description", "master_id": master.id}
     return make_node(master.workflow.olt, key, now, **(given | fields))
+
+
+def make_execution(node: WorkflowNode, slot: datetime = NOW, **fields: Any) -> Execution:
+    """An execution of `node` that waits since `slot`, unless `fields` say otherwise."""
+    olt, session = node.workflow.olt, db.session()
+    given = {"node_id": node.id, "node_name": node.name, "olt_id": olt.id, "device_key": olt.device_key,
+             "priority": node.priority, "scheduled_for": slot, "queued_at": slot}  # fmt: skip
+    execution = Execution(**given | fields)
+    session.add(execution)
+    if session.info.get("writing"):  # the transaction() around it commits
+        session.flush()
+    else:
+        session.commit()
+    return execution
 
 
 def make_user(username: str = ACTOR, role: str = "admin", now: datetime = NOW, password: str = PASSWORD) -> User:

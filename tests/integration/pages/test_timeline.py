@@ -19,6 +19,7 @@ from portal.services import decisions
 from portal.tables import Execution, ExecutionAttempt, ExecutionPlan, Olt, WorkflowNode
 from portal.web import timeline
 from tests.support import builders, seed
+from tests.support.builders import make_execution
 from tests.support.pages import soup
 from tests.support.web import english, statements
 
@@ -48,10 +49,7 @@ class Cast:
             node = session.get(WorkflowNode, fields.pop("node", self.rx))
             assert node is not None
             end = begun + timedelta(seconds=took)
-            row = Execution(node_id=node.id, node_name=node.name, olt_id=1, device_key="k", priority=40, status=status,
-                            scheduled_for=slot, attempt=1, finished_at=end, **fields)  # fmt: skip
-            session.add(row)
-            session.flush()
+            row = make_execution(node, slot, status=status, attempt=1, finished_at=end, **fields)
             if start is not None:
                 session.add(ExecutionAttempt(execution_id=row.id, number=1, worker="w", token=1, started_at=begun,
                                              finished_at=end, status=AttemptStatus(status.value)))  # fmt: skip

@@ -23,6 +23,7 @@ from portal.tables import (
 )
 from tests.support import builders, seed
 from tests.support.boards import BOARD, DESCRIPTION, DISCOVERY, RX, SERIAL, node_of, order
+from tests.support.builders import make_execution
 from tests.support.databases import Databases
 from tests.support.pages import Visitor, path_of, soup, text_of, title_of
 from tests.support.web import complaints, english, form_values, statements, written
@@ -38,12 +39,10 @@ def ran(app: Flask, status: ExecutionStatus, step: StepStatus, error: ErrorKind 
     """The power's composite ended ten seconds ago."""
     at = clock.now() - timedelta(seconds=10)
     with written(app) as session:
-        execution = Execution(
-            node_id=RX, olt_id=1, node_name="Potencia RX", device_key="x", status=status, priority=40, scheduled_for=at,
-            started_at=at, finished_at=at, duration_ms=1200, attempt=2, error_kind=error,
+        execution = make_execution(
+            session.get_one(WorkflowNode, RX), at, status=status, started_at=at, finished_at=at, duration_ms=1200,
+            attempt=2, error_kind=error,
         )  # fmt: skip
-        session.add(execution)
-        session.flush()
         if error:
             session.execute(update(WorkflowNode).where(WorkflowNode.id == RX).values(last_failure_at=at))
         for number in (1, 2):
@@ -285,8 +284,7 @@ def test_a_master_runs_without_a_question(board: Flask) -> None:
 def test_a_slot_that_waits_is_moved_to_the_front_by_run_now(board: Flask) -> None:
     with written(board) as session:
         due = clock.now() - timedelta(seconds=9)
-        session.add(Execution(node_id=RX, olt_id=1, node_name="Potencia RX", device_key="x", priority=40,
-                              scheduled_for=due, not_before=due + timedelta(seconds=90)))  # fmt: skip
+        make_execution(session.get_one(WorkflowNode, RX), due, not_before=due + timedelta(seconds=90), queued_at=None)
     person = english(board)
     person.get(BOARD)
     assert path_of(person.post(f"/workflow-nodes/{RX}/run").headers["Location"]) == "/executions/1"
@@ -299,10 +297,8 @@ def test_the_step_of_a_chained_node_is_that_of_its_newest_run(board: Flask) -> N
     ran(board, ExecutionStatus.FAILED, StepStatus.FAILED, ErrorKind.TIMEOUT)
     at = clock.now() - timedelta(seconds=2)
     with written(board) as session:
-        alone = Execution(node_id=DESCRIPTION, olt_id=1, node_name="description", device_key="x", priority=40,
-                          status=ExecutionStatus.SUCCESS, trigger=Trigger.MANUAL, scheduled_for=at)  # fmt: skip
-        session.add(alone)
-        session.flush()
+        described = session.get_one(WorkflowNode, DESCRIPTION)
+        alone = make_execution(described, at, status=ExecutionStatus.SUCCESS, trigger=Trigger.MANUAL)
         attempt = ExecutionAttempt(execution_id=alone.id, number=1, worker="w", token=9, started_at=at, finished_at=at)
         session.add(attempt)
         session.flush()

@@ -14,8 +14,8 @@ from portal.cli.commands import COMMANDS
 from portal.domain.statuses import ExecutionStatus, PollerStatus
 from portal.extensions import db
 from portal.services.network import olts
-from portal.tables import Execution, Olt, Poller, Pool, User, WorkflowNode
-from tests.support.builders import make_catalogue, make_credential, make_node, make_olt
+from portal.tables import Olt, Poller, Pool, User, WorkflowNode
+from tests.support.builders import make_catalogue, make_credential, make_execution, make_node, make_olt
 from tests.support.cast import COMMUNITY
 from tests.support.commands import Run, commands
 from tests.unit.test_inventory_file import EXAMPLE
@@ -38,11 +38,9 @@ def waiting(app: Flask, now: datetime) -> None:
     """OLT-LIMA with one PENDING and one FAILED execution, and a busy poller."""
     with app.app_context():
         node = make_node(make_olt(), name="ONUs")
-        common = {"node_id": node.id, "node_name": "ONUs", "olt_id": node.workflow.olt_id}
-        common |= {"device_key": "d", "priority": 90}
-        failed = Execution(**common, scheduled_for=now - timedelta(minutes=5), status=ExecutionStatus.FAILED,
-                           error_kind="timeout", error_message="no answer\x1b[31m")  # fmt: skip
-        db.session.add_all([failed, Execution(**common, scheduled_for=now, queued_at=now)])
+        make_execution(node, now - timedelta(minutes=5), status=ExecutionStatus.FAILED, queued_at=None,
+                       error_kind="timeout", error_message="no answer\x1b[31m")  # fmt: skip
+        make_execution(node, now)
         pool = Pool(name="vm", host="vm", pid=1, size=1, started_at=now, seen_at=now)
         db.session.add(Poller(pool=pool, host="vm", poller_id=1, worker="w", pid=1, status=PollerStatus.BUSY,
                               started_at=now, seen_at=now, current_olt_id=node.workflow.olt_id))  # fmt: skip
