@@ -20,7 +20,7 @@ from portal import notify
 from portal.domain import alerting
 from portal.domain.messages import N_
 from portal.domain.statuses import AlertKind, NotificationStatus, OltState, Severity
-from portal.extensions import db, keyring, transaction
+from portal.extensions import keyring, transaction
 from portal.queries.alerts import channels as read_channels
 from portal.services import retention
 from portal.services.alerting import alerts, by_hand, channels, delivery
@@ -32,6 +32,7 @@ from tests.support.builders import make_olt
 from tests.support.cast import ACTOR, HOUR, LIMA, MINUTE, SECOND
 from tests.support.databases import FERNET_KEY
 from tests.support.receiver import TOKEN, Receiver, receiver
+from tests.support.threads import at_once
 
 HIGH, LOW, CRITICAL = Severity.HIGH, Severity.LOW, Severity.CRITICAL
 PENDING, SENDING = NotificationStatus.PENDING, NotificationStatus.SENDING
@@ -376,31 +377,19 @@ def test_two_deliverers_at_once_send_each_alert_exactly_once(
     make_channel(session, hook, now, "other")
     for number in range(20):
         say(now, f"alert {number}")
-    seen, guard, errors = Counter[str](), threading.Lock(), list[BaseException]()
-    start = threading.Barrier(4)
+    seen, guard = Counter[str](), threading.Lock()
 
     def send(_url: str, _title: str, body: str) -> None:
         with guard:
             seen.update(line.split(" (")[0] for line in body.splitlines() if line.startswith("alert "))
 
     def work() -> None:
-        with app.app_context():
-            try:
-                start.wait(20)
-                for number in range(5):
-                    delivery.deliver(now + number * SECOND, send)
-            except BaseException as error:
-                errors.append(error)
-            finally:
-                db.session.remove()
+        for number in range(5):
+            delivery.deliver(now + number * SECOND, send)
 
     session.rollback()
-    threads = [threading.Thread(target=work) for _ in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert errors == [] and seen == {f"alert {number}": 2 for number in range(20)}
+    at_once(app, [work] * 4)
+    assert seen == {f"alert {number}": 2 for number in range(20)}
     assert states(session) == [SENT] * 40
 
 

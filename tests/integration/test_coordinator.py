@@ -3,7 +3,6 @@
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
-from threading import Barrier
 from zoneinfo import ZoneInfo
 
 import pytest
@@ -42,6 +41,7 @@ from scheduler.coordinator import loop, observe, reconcile
 from tests.integration.test_quotas import at, counts, pending_ones, run, tracker
 from tests.support.builders import make_node, make_olt
 from tests.support.cast import ACTOR, HOUR, MINUTE, SECOND
+from tests.support.threads import at_once
 from tests.support.ticking import tick
 
 
@@ -194,19 +194,7 @@ def test_three_coordinators_at_once_act_on_each_change_once(
     workflows.update_node(node(session, "discovery").id, {"interval": "10m"}, ACTOR, now + MINUTE)
     before = words(session)
     session.rollback()
-    start = Barrier(3)
-
-    def work() -> int:
-        with app.app_context():
-            try:
-                start.wait()
-                return loop.run(now + 2 * MINUTE)
-            finally:
-                db.session.remove()
-
-    with ThreadPoolExecutor(3) as pool:
-        found = [one.result() for one in [pool.submit(work) for _ in range(3)]]
-    assert sum(found) == 2
+    assert sum(at_once(app, [lambda: loop.run(now + 2 * MINUTE)] * 3)) == 2
     assert words(session) - before == {
         "TASK_REMOVED": 1, "TASK_INTERVAL_CHANGED": 1, "PLAN_ADJUSTED": 1, "QUOTA_ADJUSTED": 2,
     }  # fmt: skip
@@ -382,19 +370,7 @@ def test_closing_twice_or_by_several_at_once_makes_one_violation(
 ) -> None:
     finish(session, now, [ErrorKind.DEVICE] * 4)
     session.rollback()
-    start = Barrier(3)
-
-    def work() -> None:
-        with app.app_context():
-            try:
-                start.wait()
-                closing.close_due(now + HOUR + MINUTE)
-            finally:
-                db.session.remove()
-
-    with ThreadPoolExecutor(3) as pool:
-        for one in [pool.submit(work) for _ in range(3)]:
-            one.result()
+    at_once(app, [lambda: closing.close_due(now + HOUR + MINUTE)] * 3)
     closing.close_due(now + HOUR + 2 * MINUTE)
     assert [row.severity for row in session.scalars(select(QuotaViolation))] == [Severity.CRITICAL]
     assert len(logged(session, EventType.QUOTA_VIOLATION)) == 1

@@ -4,7 +4,6 @@ from collections import Counter
 from collections.abc import Iterator
 from datetime import datetime
 from random import Random
-from threading import Barrier, Thread
 
 import pytest
 from flask import Flask
@@ -27,6 +26,7 @@ from scheduler import due, planner
 from scheduler.tick import next_cron
 from tests.support.builders import make_node, make_olt
 from tests.support.cast import ACTOR, HOUR, MINUTE, SECOND
+from tests.support.threads import at_once
 from tests.support.ticking import tick
 
 
@@ -224,22 +224,15 @@ def test_an_execution_that_ends_while_the_promise_is_recounted_is_counted_once(
     tick(now + 5 * MINUTE)
     ident = pending_ones(session)[0].id
     session.rollback()
-    start = Barrier(2)
 
     def finish() -> None:
-        with app.app_context():
-            try:
-                start.wait()
-                run(db.session.get_one(Execution, ident), now + 5 * MINUTE, 1)
-            finally:
-                db.session.remove()
+        run(db.session.get_one(Execution, ident), now + 5 * MINUTE, 1)
 
-    thread = Thread(target=finish)
-    thread.start()
-    start.wait()
-    for _ in range(20):
-        refresh(now + 6 * MINUTE)
-    thread.join()
+    def recount() -> None:
+        for _ in range(20):
+            refresh(now + 6 * MINUTE)
+
+    at_once(app, [finish, recount])
     assert counts(session, now) == (12, 1, 0, 0, 11)
     assert audit(now + 6 * MINUTE, 1).differences == ()
 

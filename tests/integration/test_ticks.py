@@ -2,10 +2,8 @@
 
 from collections import Counter
 from collections.abc import Callable, Iterable
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
-from threading import Barrier
 
 import pytest
 from flask import Flask
@@ -26,6 +24,7 @@ from scheduler import tick as ticks
 from scheduler.tick import next_cron
 from tests.support.builders import make_execution, make_node, make_olt
 from tests.support.cast import MINUTE, SECOND
+from tests.support.threads import at_once
 
 Decide = Callable[[list[DueMaster]], Plan]
 
@@ -333,17 +332,7 @@ def test_a_tick_pushes_what_has_waited_for_its_second(
 def test_three_ticks_at_once_take_each_slot_once(app: Flask, session: Session, now: datetime) -> None:
     many_nodes(60)
     due_at(now)
-    together = Barrier(3)
-
-    def one_tick() -> list[Ticket]:
-        with app.app_context():
-            together.wait(20)
-            _, tickets = take(now)
-            db.session.remove()
-            return tickets
-
-    with ThreadPoolExecutor(3) as threads:
-        pushed = [ticket.execution_id for made in threads.map(lambda _: one_tick(), range(3)) for ticket in made]
+    pushed = [ticket.execution_id for _, tickets in at_once(app, [lambda: take(now)] * 3) for ticket in tickets]
     assert sorted(pushed) == [execution.id for execution in found(session)] and len(pushed) == 60
 
 

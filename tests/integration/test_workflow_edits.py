@@ -1,9 +1,8 @@
 """Changes of a workflow by several hands: revisions, two forms at once, undo, places of nodes, back to the template."""
 
-from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable
 from datetime import datetime, timedelta
-from threading import Barrier
+from functools import partial
 from typing import Any
 
 import pytest
@@ -32,6 +31,7 @@ from portal.tables import (
 )
 from tests.support.builders import make_chained, make_execution, make_node, make_olt, make_zte
 from tests.support.cast import ACTOR
+from tests.support.threads import at_once
 
 OTHER = "ana"
 
@@ -203,21 +203,13 @@ def test_what_a_form_brings_back_is_read_only_when_it_is_whole(session: Session)
         assert editing.read_columns(broken) is None
 
 
-def at_once(app: Flask, works: Sequence[Callable[..., Any]]) -> list[str]:
-    """What became of works that begin in the same moment, each in a thread: "done" or the name of its refusal."""
-    together = Barrier(len(works))
-
-    def run(work: Callable[[], Any]) -> str:
-        with app.app_context():
-            together.wait(30)
-            try:
-                work()
-            except Exception as error:
-                return type(error).__name__
-            return "done"
-
-    with ThreadPoolExecutor(len(works)) as pool:
-        return sorted(pool.map(run, works))
+def outcome(work: Callable[[], Any]) -> str:
+    """What became of it: "done" or the name of its refusal."""
+    try:
+        work()
+    except Exception as error:
+        return type(error).__name__
+    return "done"
 
 
 def test_of_forms_saved_in_the_same_moment_one_wins_and_the_others_are_told(
@@ -227,8 +219,8 @@ def test_of_forms_saved_in_the_same_moment_one_wins_and_the_others_are_told(
     mine, ident = opened(node), node.id
     typed = [form(node, name=name) for name in "ABC"]
     session.commit()
-    works = [lambda one=one: editing.save_node(ident, mine, one, one["name"], now) for one in typed]
-    assert at_once(app, works) == ["EditConflict", "EditConflict", "done"]
+    works = [partial(editing.save_node, ident, mine, one, one["name"], now) for one in typed]
+    assert sorted(at_once(app, [partial(outcome, work) for work in works])) == ["EditConflict", "EditConflict", "done"]
     session.expire_all()
     assert (last(session).actor, revision(node)) == (node.name, 2)
 
@@ -238,7 +230,8 @@ def test_of_undos_pressed_in_the_same_moment_one_is_done(app: Flask, session: Se
     workflows.update_node(node.id, {"name": "A"}, OTHER, now)
     olt_id = node.workflow.olt_id
     session.commit()
-    assert at_once(app, [lambda: undoing.undo(olt_id, 2, ACTOR, now)] * 3) == ["Conflict", "Conflict", "done"]
+    undo = partial(undoing.undo, olt_id, 2, ACTOR, now)
+    assert sorted(at_once(app, [partial(outcome, undo)] * 3)) == ["Conflict", "Conflict", "done"]
     session.expire_all()
     assert (node.name, revision(node)) == ("discovery", 3)
 
