@@ -13,9 +13,8 @@ from portal.extensions import db
 from portal.services.network import workflows
 from portal.services.network.node_trees import write_template
 from portal.services.network.trees import tree_of
-from portal.tables import NodeDay, NodePace, Olt, TemplateNode, Workflow, WorkflowTemplate
-from tests.support import builders
-from tests.support.boards import BOARD, DESCRIPTION, DISCOVERY, RX, SERIAL, node_of, order
+from portal.tables import NodeDay, NodePace, TemplateNode, Workflow, WorkflowTemplate
+from tests.support.boards import BOARD, DESCRIPTION, DISCOVERY, RX, SERIAL, more_masters, node_of, order
 from tests.support.pages import Visitor, path_of, soup, text_of, title_of
 from tests.support.web import english, form_values, statements, written
 
@@ -332,12 +331,8 @@ def test_a_node_without_a_template_has_nothing_to_go_back_to(board: Flask) -> No
 def test_the_board_of_a_template_costs_the_same_however_many_nodes_differ(templated: Flask) -> None:
     person = english(templated)
     few = statements(templated, person, BOARD)
+    more_masters(templated)
     with templated.app_context():
-        olt = db.session.get(Olt, 1)
-        assert olt is not None
-        for n in range(8):
-            master = builders.make_node(olt, f"m{n}", name=f"M {n}")
-            builders.make_chained(master, f"c{n}")
         for node_id in (DISCOVERY, RX, DESCRIPTION, SERIAL):
             workflows.update_node(node_id, {"time_limit": 33}, "ana", clock.now())
     assert statements(templated, person, BOARD) <= few + 1 <= 13

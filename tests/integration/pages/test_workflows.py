@@ -21,8 +21,8 @@ from portal.tables import (
     Workflow,
     WorkflowNode,
 )
-from tests.support import builders, seed
-from tests.support.boards import BOARD, DESCRIPTION, DISCOVERY, RX, SERIAL, node_of, order
+from tests.support import seed
+from tests.support.boards import BOARD, DESCRIPTION, DISCOVERY, RX, SERIAL, more_masters, node_of, order
 from tests.support.builders import make_execution
 from tests.support.databases import Databases
 from tests.support.pages import Visitor, path_of, soup, text_of, title_of
@@ -101,12 +101,7 @@ def test_the_board_is_live_and_silent_while_nothing_changes(board: Flask) -> Non
 def test_the_board_costs_the_same_however_many_nodes_and_runs_there_are(board: Flask) -> None:
     person = english(board)
     few = statements(board, person, BOARD)
-    with board.app_context():
-        olt = db.session.get(Olt, 1)
-        assert olt is not None
-        for n in range(8):
-            master = builders.make_node(olt, f"m{n}", name=f"M {n}")
-            builders.make_chained(master, f"c{n}")
+    more_masters(board)
     ran(board, ExecutionStatus.SUCCESS, StepStatus.SUCCESS)
     assert statements(board, person, BOARD) <= few + 1 <= 14
 
