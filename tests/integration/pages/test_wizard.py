@@ -128,6 +128,11 @@ def test_olts_are_of_the_brand_and_disabled_ones_are_marked(network: Flask) -> N
     assert complaints(answer) == {"olts": "Choose at least one OLT."}
 
 
+def refused(answer: TestResponse, field: str) -> TestResponse:
+    assert (answer.status_code, set(complaints(answer))) == (422, {field})
+    return answer
+
+
 @pytest.mark.parametrize(
     ("fields", "field"),
     [({"interval": "1m"}, "override_reason"), ({"interval": "soon"}, "interval"), ({"interval": ""}, "interval"),
@@ -135,12 +140,8 @@ def test_olts_are_of_the_brand_and_disabled_ones_are_marked(network: Flask) -> N
      ({"interval": "", "cron": "0 0 30 2 *"}, "cron")],
 )  # fmt: skip
 def test_a_clock_that_is_wrong_is_told_beside_its_field(network: Flask, fields: dict[str, str], field: str) -> None:
-    person = english(network)
     page = f"{START}?step=when&brand=huawei&olts=1&oid={OID}"
-    person.get(page)
-    answer = person.post(page, **{"cron": "", "override_reason": ""} | fields)
-    assert answer.status_code == 422
-    assert set(complaints(answer)) == {field}
+    answer = refused(english(network).post(page, **{"cron": "", "override_reason": ""} | fields), field)
     assert form_values(answer)["interval"] == fields["interval"]
 
 
@@ -156,12 +157,8 @@ def test_a_reason_lets_a_short_interval_pass(network: Flask) -> None:
      ({"oid": "other", "other": "1.3.6.1.2.1.1.3.0", "kind": "dance"}, "kind")],
 )  # fmt: skip
 def test_what_cannot_be_read_is_told_beside_its_field(network: Flask, fields: dict[str, str], field: str) -> None:
-    person = english(network)
     page = f"{START}?step=what&brand=huawei&olts=1"
-    person.get(page)
-    answer = person.post(page, **{"other": "", "kind": ""} | fields)
-    assert answer.status_code == 422
-    assert set(complaints(answer)) == {field}
+    refused(english(network).post(page, **{"other": "", "kind": ""} | fields), field)
 
 
 def test_the_next_runs_are_told_in_words_while_typing(network: Flask) -> None:
