@@ -45,6 +45,14 @@ def cancel_form(person: Visitor) -> Tag | None:
     return soup(person.get("/executions/1")).select_one("form[action$='/cancel']")
 
 
+def judge(app: Flask, person: Visitor, status: ExecutionStatus, *words: str) -> None:
+    """Cancelled by the operator: the page says so in these words and offers it no more."""
+    one, text = execution_of(app), text_of(person.get("/executions/1"))
+    assert (one.status, one.cancelled_by) == (status, "operator")
+    assert [said for said in words if said not in text] == []
+    assert cancel_form(person) is None
+
+
 def test_one_that_waits_is_cancelled_after_a_question(waiting: Flask) -> None:
     person = english(waiting)
     form = cancel_form(person)
@@ -52,12 +60,7 @@ def test_one_that_waits_is_cancelled_after_a_question(waiting: Flask) -> None:
     assert str(form["data-confirm"]).startswith("Cancel ONUs on OLT-LIMA? It does not run")
     answer = person.post("/executions/1/cancel")
     assert (answer.status_code, path_of(answer.headers["Location"])) == (303, "/executions/1")
-    one = execution_of(waiting)
-    assert (one.status, one.cancelled_by) == (ExecutionStatus.INTERRUPTED, "operator")
-    text = text_of(person.get("/executions/1"))
-    assert "The execution is cancelled." in text
-    assert "Cancelled by operator" in text
-    assert cancel_form(person) is None
+    judge(waiting, person, ExecutionStatus.INTERRUPTED, "The execution is cancelled.", "Cancelled by operator")
     with waiting.app_context():
         assert db.session.query(AuditLog).filter_by(action="execution.cancel").one().actor == "operator"
 
@@ -69,12 +72,7 @@ def test_one_that_runs_is_asked_to_stop_and_says_by_whom(waiting: Flask) -> None
     assert form is not None
     assert "It stops before its next request" in str(form["data-confirm"])
     person.post("/executions/1/cancel")
-    one = execution_of(waiting)
-    assert (one.status, one.cancelled_by) == (ExecutionStatus.RUNNING, "operator")
-    text = text_of(person.get("/executions/1"))
-    assert "Its poller was asked to stop." in text
-    assert "Asked to stop by operator" in text
-    assert cancel_form(person) is None
+    judge(waiting, person, ExecutionStatus.RUNNING, "Its poller was asked to stop.", "Asked to stop by operator")
     assert "Asked to stop by operator" in text_of(person.get("/executions/"))
 
 
