@@ -12,7 +12,8 @@ from portal.web.shared import Shelf
 from tests.support import builders, seed
 from tests.support.cast import NOW
 from tests.support.databases import Databases
-from tests.support.web import Clock
+from tests.support.pages import Visitor
+from tests.support.web import Clock, english
 
 
 @pytest.fixture
@@ -57,6 +58,12 @@ def seeded(app: Flask, databases: Databases) -> Flask:
 def built(app: Flask, databases: Databases) -> Flask:
     """OLT-LIMA with a discovery, made through the services."""
     return databases.prepare(app, one_olt)
+
+
+@pytest.fixture
+def admin(built: Flask) -> Visitor:
+    """The administrator of `built`."""
+    return english(built, "admin")
 
 
 @pytest.fixture

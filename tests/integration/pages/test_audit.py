@@ -13,17 +13,16 @@ from portal import clock
 from portal.services import audit
 from portal.tables import AuditLog, Credential, Olt, WorkflowNode
 from tests.support.pages import Visitor, soup, text_of
-from tests.support.web import english, statements, written
+from tests.support.web import statements, written
 
 PAGE = "/settings/audit/"
 
 
 @pytest.fixture
-def admin(built: Flask) -> Visitor:
-    person = english(built, "admin")
+def admin(built: Flask, admin: Visitor) -> Visitor:
     with written(built) as session:
         session.execute(delete(AuditLog))
-    return person
+    return admin
 
 
 def note(app: Flask, action: str = "olt.update", table: type = Olt, actor: str = "operator", **given: Any) -> None:

@@ -3,13 +3,11 @@
 from dataclasses import fields, replace
 
 import pytest
-from flask import Flask
 
 from config import Settings, described
 from portal.web.installation import GROUPS
 from tests.support.databases import FERNET_KEY, Databases
 from tests.support.pages import Visitor, soup, text_of
-from tests.support.web import english
 
 PAGE = "/settings/installation/"
 PLANTED = "pl@nted/p:ss"
@@ -19,11 +17,6 @@ PLANTED = "pl@nted/p:ss"
 def settings(settings: Settings) -> Settings:
     redis = f"redis://user:{PLANTED}@10.0.0.9:6379/0?password={PLANTED}"
     return replace(settings, redis_url=redis, pollers=24, auto_pause_after=0, secret_key="planted-secret-key")
-
-
-@pytest.fixture
-def admin(built: Flask) -> Visitor:
-    return english(built, "admin")
 
 
 def value(person: Visitor, variable: str) -> str:

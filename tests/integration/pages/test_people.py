@@ -12,13 +12,6 @@ from tests.support.web import complaints, english, written
 PAGE = "/settings/users/"
 
 
-@pytest.fixture
-def admin(built: Flask) -> Visitor:
-    person = english(built, "admin")
-    person.get(PAGE)
-    return person
-
-
 def id_of(app: Flask, username: str) -> int:
     with app.app_context():
         return db.session.scalars(select(User.id).where(User.username == username)).one()

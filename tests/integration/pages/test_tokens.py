@@ -8,16 +8,9 @@ from flask import Flask
 from portal import clock
 from portal.services.people import tokens
 from tests.support.pages import Visitor, soup, text_of
-from tests.support.web import complaints, english
+from tests.support.web import complaints
 
 PAGE = "/settings/tokens/"
-
-
-@pytest.fixture
-def admin(built: Flask) -> Visitor:
-    person = english(built, "admin")
-    person.get(PAGE)
-    return person
 
 
 def made(app: Flask, name: str, **options: timedelta) -> str:
