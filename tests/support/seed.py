@@ -203,43 +203,18 @@ class Seeder:
             "last_success_at": self.ago(self.random.randint(5, 280)),
         }
         clock = {"next_run_at": self.now + timedelta(seconds=self.random.randint(5, 900)), "anchor_at": self.ago(86400)}
-        discovery = m.WorkflowNode(
-            key="discovery",
-            name="Descubrimiento",
-            kind=NodeKind.DISCOVERY,
-            oid=f"{olt.brand.key}.onu_state",
-            interval_seconds=900,
-            priority=90,
-            position=0,
-            **common,
-            **clock,
-        )
-        power = m.WorkflowNode(
-            key="rx",
-            name="Potencia RX",
-            kind=NodeKind.GET,
-            oid=f"{olt.brand.key}.onu_rx_power",
-            interval_seconds=300,
-            priority=40,
-            position=1,
-            **common,
-            **clock,
-        )
+
+        def node(key: str, name: str, metric: str, **fields: Any) -> m.WorkflowNode:
+            given = {"kind": NodeKind.GET, "priority": 40} | common | fields
+            return m.WorkflowNode(key=key, name=name, oid=f"{olt.brand.key}.{metric}", **given)
+
+        states = {"kind": NodeKind.DISCOVERY, "interval_seconds": 900, "priority": 90, "position": 0} | clock
+        discovery = node("discovery", "Descubrimiento", "onu_state", **states)
+        power = node("rx", "Potencia RX", "onu_rx_power", interval_seconds=300, position=1, **clock)
         self.session.add_all([flow, discovery, power])
         self.session.flush()
         for position, (key, name) in enumerate((("description", "Descripción"), ("serial", "Número de serie"))):
-            self.session.add(
-                m.WorkflowNode(
-                    key=key,
-                    name=name,
-                    kind=NodeKind.GET,
-                    oid=f"{olt.brand.key}.onu_{key}",
-                    priority=40,
-                    position=position,
-                    master_id=power.id,
-                    **common,
-                )
-            )
+            self.session.add(node(key, name, f"onu_{key}", position=position, master_id=power.id))
         self.masters += [discovery, power]
 
     def _onus(self) -> None:
