@@ -4,7 +4,6 @@ import random
 import shutil
 import subprocess
 import tempfile
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -17,7 +16,7 @@ from redis.retry import Retry
 from config import default_redis_url
 from portal.domain.statuses import ExecutionStatus
 from tests.faults.conftest import Polled
-from tests.support.redis_server import RedisServer, RedisServerError, redis_server
+from tests.support.redis_server import RedisServer, RedisServerError, answered, redis_server
 from tests.support.stack import ROOT
 
 pytestmark = [pytest.mark.integration, pytest.mark.fault, pytest.mark.timeout(180)]
@@ -68,22 +67,11 @@ def started(checkout: Path) -> Iterator[redis.Redis]:
         process = subprocess.Popen(command, stdout=log, stderr=log)
     try:
         with redis.Redis.from_url(default_redis_url(checkout), retry=Retry(NoBackoff(), 0)) as client:
-            wait_for_ping(client, process)
+            assert answered(client, lambda: process.poll() is None), f"ops/redis ended with {process.returncode}"
             yield client
     finally:
         process.kill()
         process.wait()
-
-
-def wait_for_ping(client: redis.Redis, process: subprocess.Popen[bytes]) -> None:
-    while process.poll() is None:
-        try:
-            client.ping()
-        except redis.exceptions.RedisError:
-            time.sleep(0.02)
-        else:
-            return
-    raise AssertionError(f"ops/redis ended with {process.returncode}")
 
 
 @pytest.mark.parametrize("zeroed", [False, True], ids=["cut", "zeroed"])

@@ -6,7 +6,7 @@ import signal
 import subprocess
 import tempfile
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -87,14 +87,8 @@ class RedisServer:
     def _wait_for_ping(self) -> None:
         deadline = time.monotonic() + START_SECONDS
         with self.client(socket_timeout=2) as client:
-            while self.running and time.monotonic() < deadline:
-                try:
-                    client.ping()
-                except redis.exceptions.RedisError:
-                    time.sleep(0.01)
-                else:
-                    return
-        raise RedisServerError(f"redis-server did not answer:\n{self.log_tail()}")
+            if not answered(client, lambda: self.running and time.monotonic() < deadline):
+                raise RedisServerError(f"redis-server did not answer:\n{self.log_tail()}")
 
     def log_tail(self, lines: int = 20) -> str:
         """The last lines of the server's log."""
@@ -169,6 +163,18 @@ class RedisServer:
             self.process.kill()
             self.process.wait()
             raise RedisServerError(f"redis-server ignored {number.name}:\n{self.log_tail()}") from None
+
+
+def answered(client: redis.Redis, alive: Callable[[], bool]) -> bool:
+    """Wait until the server answers PING with its data loaded; False where it is not `alive` any more before that."""
+    while alive():
+        try:
+            client.ping()
+        except redis.exceptions.RedisError:
+            time.sleep(0.01)
+        else:
+            return True
+    return False
 
 
 @contextmanager
