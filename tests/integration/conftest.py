@@ -9,6 +9,7 @@ from jobs.snmp.simulator.farm import Farm, start_farm
 from tests.support.databases import FERNET_KEY, Databases
 from tests.support.live import Live, seen
 from tests.support.stack import Stack, stack
+from tests.walks.recordings import path_of
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -22,6 +23,13 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 def two_olts() -> Iterator[Farm]:
     """A Huawei of 64 ONUs and a ZTE of 48, as real agents."""
     with start_farm(["huawei@127.0.0.1:0,onus=64,churn=0", "zte@127.0.0.1:0,onus=48,churn=0"]) as farm:
+        yield farm
+
+
+@pytest.fixture(scope="session")
+def recorded() -> Iterator[Farm]:
+    """A ZTE C320 and a Huawei MA5603T as they were recorded."""
+    with start_farm([f"{path_of(name)}@127.0.0.1:0" for name in ("zxa10_c320", "smartax")]) as farm:
         yield farm
 
 

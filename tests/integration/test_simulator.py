@@ -17,7 +17,6 @@ from jobs.snmp.simulator.farm import Farm, FarmError, start_farm
 from jobs.snmp.simulator.usm import V3User
 
 ROOT = Path(__file__).resolve().parents[2]
-WALKS = ROOT.parent / "shared" / "olt" / "walks"
 XPON = ".1.3.6.1.4.1.2011.6.128.1.1.2"
 ZGPON = ".1.3.6.1.4.1.3902.1012.3"
 IF_NAME = ".1.3.6.1.2.1.31.1.1.1.1"
@@ -66,14 +65,6 @@ def farm() -> Iterator[Farm]:
         f"huawei@0,onus=64,toobig=1400,maxrep=10,{CLOCK}",
     ]
     with start_farm(specs, v3=OPS) as running:
-        yield running
-
-
-@pytest.fixture(scope="module")
-def recorded() -> Iterator[Farm]:
-    if not WALKS.is_dir():
-        pytest.skip("recorded walks absent")
-    with start_farm([f"{WALKS}/zxa10_c320.snmprec@0", f"{WALKS}/smartax.snmprec@0"]) as running:
         yield running
 
 
