@@ -26,11 +26,6 @@ SUCCESS, FAILED, RUNNING = ExecutionStatus.SUCCESS, ExecutionStatus.FAILED, Exec
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(150)]
 
 
-def start(live: Live, *names: str) -> None:
-    for name in names or ("scheduler", "pollers", "maintenance"):
-        live.stack.start(name)
-
-
 def busy_poller(live: Live) -> Poller | None:
     db.session.rollback()
     return db.session.scalars(select(Poller).where(Poller.current_execution_id.is_not(None))).first()
@@ -43,7 +38,7 @@ def test_two_olts_are_discovered_and_read(live: Live, two_olts: Farm) -> None:
         for name in ("onu_serial", "onu_rx_power"):
             live.node(olt, name, f"{brand}.{name}", master_id=master)
     live.due_now()
-    start(live)
+    live.start()
     live.wait_for(SUCCESS, count=2)
     huawei = live.onus(1)
     assert len(huawei) == 64 and len(live.onus(2)) == 48
@@ -53,7 +48,7 @@ def test_two_olts_are_discovered_and_read(live: Live, two_olts: Farm) -> None:
 
 
 def test_pollers_are_rq_workers_with_stable_numbers(live: Live, two_olts: Farm) -> None:
-    start(live, "pollers")
+    live.start("pollers")
     redis = Redis.from_url(live.stack.redis.url)
     live.stack.wait_until(lambda: len(Worker.all(connection=redis)) == 2, "2 workers")
     assert sorted(worker.name.rsplit("-", 2)[1] for worker in Worker.all(connection=redis)) == ["1", "2"]
@@ -69,7 +64,7 @@ def rq_info(live: Live) -> str:
 
 def test_rq_info_lists_the_pollers_and_a_queue_per_olt_with_work(live: Live, two_olts: Farm) -> None:
     olt = live.olt("OLT-LIMA", two_olts.ports[0])
-    start(live, "pollers")
+    live.start("pollers")
     live.stack.wait_until(lambda: rq_info(live).count("poller-") == 2, "pollers in rq info")
     Redis.from_url(live.stack.redis.url).flushall()
     live.stack.wait_until(lambda: rq_info(live).count("poller-") == 2, "pollers again, after Redis lost them")
@@ -82,7 +77,7 @@ def test_a_wrong_community_fails_with_a_reason_that_says_what_to_check(live: Liv
     olt = live.olt("OLT-LIMA", two_olts.ports[0], community="planted", timeout=0.3, retries=0)
     live.node(olt, "discovery", "huawei.onu_state", "discovery", max_retries=0)
     live.due_now()
-    start(live)
+    live.start()
     live.wait_for(FAILED)
     failed = live.executions()[0]
     assert failed.error_kind is ErrorKind.TIMEOUT
@@ -95,7 +90,7 @@ def test_an_oid_the_device_does_not_have_fails_its_step_and_the_chain_goes_on(li
     live.node(olt, "nonsense", "1.3.6.1.4.1.2011.6.128.1.1.2.99.1.1", "walk", master_id=master)
     live.node(olt, "serial", "huawei.onu_serial", master_id=master)
     live.due_now()
-    start(live)
+    live.start()
     live.wait_for(FAILED)
     steps = list(db.session.scalars(select(ExecutionStep).order_by(ExecutionStep.position)))
     assert [step.status.value for step in steps] == ["SUCCESS", "FAILED", "SUCCESS"]
@@ -113,7 +108,7 @@ def a_running_composite(live: Live, farm: Farm) -> int:
     olt = live.olt("OLT-LIMA", farm.ports[0], max_repetitions=2)
     live.node(olt, "discovery", "huawei.onu_state", "discovery")
     live.due_now()
-    start(live)
+    live.start()
     live.wait_for(RUNNING)
     live.stack.wait_until(lambda: busy_poller(live), "a busy poller")
     return olt
@@ -199,20 +194,25 @@ def test_a_composite_that_outlasts_a_warm_shutdown_is_handed_over_and_counts_no_
 def test_a_redis_that_lost_everything_is_filled_again(live: Live, two_olts: Farm) -> None:
     olt = live.olt("OLT-LIMA", two_olts.ports[0])
     live.node(olt, "discovery", "huawei.onu_state", "discovery")
-    start(live, "pollers", "maintenance")
+    live.start("pollers", "maintenance")
     execution, _ = run_requests.run_now(1, ACTOR, live.now)
     Redis.from_url(live.stack.redis.url).flushall()
-    start(live, "scheduler")
+    live.start("scheduler")
     live.wait_for(SUCCESS, olt)
     assert [e.id for e in live.executions(olt)][0] == execution
 
 
+def an_olt_and_a_leader(live: Live, farm: Farm) -> int:
+    olt = live.olt("OLT-LIMA", farm.ports[0])
+    live.node(olt, "discovery", "huawei.onu_state", "discovery")
+    live.start()
+    live.stack.wait_until(lambda: "event=leading" in live.stack.log("scheduler"), "a leader")
+    return olt
+
+
 @pytest.mark.fault
 def test_processes_survive_a_redis_that_is_away(live: Live, two_olts: Farm) -> None:
-    olt = live.olt("OLT-LIMA", two_olts.ports[0])
-    live.node(olt, "discovery", "huawei.onu_state", "discovery")
-    start(live)
-    live.stack.wait_until(lambda: "event=leading" in live.stack.log("scheduler"), "a leader")
+    olt = an_olt_and_a_leader(live, two_olts)
     live.stack.redis.kill()
     live.due_now()
     live.stack.wait_until(lambda: live.executions(), "a slot taken without Redis")
@@ -224,10 +224,7 @@ def test_processes_survive_a_redis_that_is_away(live: Live, two_olts: Farm) -> N
 
 @pytest.mark.fault
 def test_a_second_scheduler_stands_by_and_takes_over(live: Live, two_olts: Farm) -> None:
-    olt = live.olt("OLT-LIMA", two_olts.ports[0])
-    live.node(olt, "discovery", "huawei.onu_state", "discovery")
-    start(live)
-    live.stack.wait_until(lambda: "event=leading" in live.stack.log("scheduler"), "a leader")
+    olt = an_olt_and_a_leader(live, two_olts)
     live.stack.start("second", "scheduler", "run")
     live.stack.stop("scheduler", signal.SIGKILL)
     live.stack.wait_until(lambda: "event=leading" in live.stack.log("second"), "take-over")
@@ -258,7 +255,7 @@ def test_a_frozen_horse_that_wakes_up_writes_nothing(live: Live, slow_olt: Farm)
 
 def test_a_connection_test_says_what_answers_and_what_it_is(live: Live, two_olts: Farm) -> None:
     olt = live.olt("OLT-LIMA", two_olts.ports[0])
-    start(live, "probes")
+    live.start("probes")
     probe = probes.request(
         address="127.0.0.1", port=two_olts.ports[0], credential_id=1, timeout=1.0, retries=0, actor=ACTOR, now=live.now
     )
@@ -270,7 +267,7 @@ def test_a_connection_test_says_what_answers_and_what_it_is(live: Live, two_olts
 
 def test_a_connection_test_of_a_silent_address_says_what_to_check(live: Live) -> None:
     live.olt("OLT-LIMA", 9)
-    start(live, "probes")
+    live.start("probes")
     probe = probes.request(
         address="127.0.0.1", port=10, credential_id=1, timeout=0.3, retries=0, actor=ACTOR, now=live.now
     )
@@ -298,7 +295,7 @@ def test_a_pool_follows_its_size_while_it_runs_and_breaks_nothing_off(live: Live
 
 
 def test_a_poller_is_replaced_under_its_number_without_touching_the_rest(live: Live, two_olts: Farm) -> None:
-    start(live, "pollers")
+    live.start("pollers")
     live.stack.wait_until(lambda: numbers(live) == [1, 2], "2 pollers")
     first, second = db.session.scalars(select(Poller).order_by(Poller.poller_id))
     old, other = first.worker, second.worker
@@ -313,7 +310,7 @@ def test_a_poller_is_replaced_under_its_number_without_touching_the_rest(live: L
 
 
 def test_the_same_pool_is_not_started_twice(live: Live, two_olts: Farm) -> None:
-    start(live, "pollers")
+    live.start("pollers")
     live.stack.wait_until(lambda: numbers(live) == [1, 2], "2 pollers")
     second = live.stack.start("second", "work")
     assert second.wait(30) != 0
