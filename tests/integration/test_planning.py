@@ -3,6 +3,7 @@
 from collections.abc import Iterable
 from datetime import datetime, timedelta
 from functools import partial
+from itertools import product
 from typing import Any
 
 import pytest
@@ -453,16 +454,21 @@ def test_all_olts_the_busiest_first(session: Session) -> None:
     assert [(one.name, one.fit.verdict) for one in found] == [("OLT-B", Verdict.TIGHT), ("OLT-A", Verdict.FITS)]
 
 
+def all_run(olts: list[int], minutes: Iterable[int]) -> None:
+    """For a minute, each so many minutes ago."""
+    with transaction() as session:
+        for number, (ago, olt) in enumerate(product(minutes, olts)):
+            start = NOW - ago * MINUTE
+            session.add(Execution(
+                node_name="x", olt_id=olt, device_key=str(number), priority=40, attempt=1,
+                status=ExecutionStatus.SUCCESS, scheduled_for=start, started_at=start, finished_at=start + MINUTE,
+            ))  # fmt: skip
+
+
 def test_the_pool_that_the_last_hour_needed_is_told(session: Session) -> None:
     assert pool_advice.last_hour(NOW) == []
     olts = [make_olt(f"OLT-{number}").id for number in range(5)]
-    with transaction() as session_:
-        for number in range(20):
-            start = NOW - (10 + 10 * (number // 5)) * MINUTE
-            session_.add(Execution(
-                node_name="x", olt_id=olts[number % 5], device_key=str(number), priority=40, attempt=1,
-                status=ExecutionStatus.SUCCESS, scheduled_for=start, started_at=start, finished_at=start + MINUTE,
-            ))  # fmt: skip
+    all_run(olts, [10, 20, 30, 40])
     (found,) = pool_advice.last_hour(NOW)
     assert (found.advice.needed, found.advice.arrivals, found.seconds) == (5, 20, 3600)
     assert (found.advice.present_p95_ms, found.site) == (None, None)
@@ -474,12 +480,7 @@ def test_a_site_with_pollers_of_its_own_is_advised_apart(session: Session) -> No
     with transaction() as session_:
         for site, pid in ((None, 1), ("cusco", 2)):
             session_.add(Pool(name=f"pool-{pid}", host="h", site=site, size=1, pid=pid, started_at=NOW, seen_at=NOW))
-        for number in range(70):
-            start = NOW - (10 + 2 * (number // 7)) * MINUTE
-            session_.add(Execution(
-                node_name="x", olt_id=olts[number % 7], device_key=str(number), priority=40, attempt=1,
-                status=ExecutionStatus.SUCCESS, scheduled_for=start, started_at=start, finished_at=start + MINUTE,
-            ))  # fmt: skip
+    all_run(olts, range(10, 30, 2))
     found = {view.site: (view.advice.needed, view.advice.arrivals) for view in pool_advice.last_hour(NOW)}
     assert found == {None: (4, 40), "cusco": (3, 30)}
 
