@@ -6,7 +6,7 @@ import pytest
 from sqlalchemy import select
 from sqlalchemy.orm import Session
 
-from portal.domain.composite import CompositeResult, StepResult
+from portal.domain.composite import CompositeResult, CompositeWork, StepResult
 from portal.domain.statuses import AttemptStatus, ErrorKind, ExecutionStatus, StepStatus, Trigger
 from portal.services.dispatch import executions, run_requests, tickets
 from portal.services.errors import Conflict, Invalid, NotFound
@@ -99,28 +99,29 @@ def test_what_has_ended_cannot_be_cancelled_and_keeps_its_status(session: Sessio
         run_requests.cancel(10**6, ACTOR, now)
 
 
-def test_a_cancelled_run_whose_poller_is_lost_does_not_run_again(session: Session, now: datetime) -> None:
+def cancelled(session: Session, now: datetime) -> tuple[Execution, CompositeWork]:
+    """A run that somebody cancels."""
     execution = slot_taken(session)
-    started(execution)
+    work = started(execution)
+    assert work is not None
     run_requests.cancel(execution.id, ACTOR, now)
+    return execution, work
+
+
+def test_a_cancelled_run_whose_poller_is_lost_does_not_run_again(session: Session, now: datetime) -> None:
+    execution, _ = cancelled(session, now)
     assert executions.lost([(execution.id, 1)], "killed", now) == []
     assert fresh(session, execution.id).status is ExecutionStatus.INTERRUPTED
 
 
 def test_a_cancelled_run_that_fails_is_not_tried_again(session: Session, now: datetime) -> None:
-    execution = slot_taken(session)
-    work = started(execution)
-    assert work is not None
-    run_requests.cancel(execution.id, ACTOR, now)
+    execution, work = cancelled(session, now)
     executions.finish(execution.id, 1, outcome(work, StepStatus.FAILED), now)
     assert fresh(session, execution.id).status is ExecutionStatus.INTERRUPTED
 
 
 def test_a_cancelled_run_that_was_read_to_its_end_keeps_what_it_read(session: Session, now: datetime) -> None:
-    execution = slot_taken(session)
-    work = started(execution)
-    assert work is not None
-    run_requests.cancel(execution.id, ACTOR, now)
+    execution, work = cancelled(session, now)
     result = CompositeResult((StepResult(work.steps[0].node_id, StepStatus.SUCCESS, pdus=1),))
     assert executions.finish(execution.id, 1, result, now) is ExecutionStatus.SUCCESS
 
