@@ -32,6 +32,15 @@ def landed(shelf: Shelf, html: str, key: str = "page", since: float = 0.0) -> No
     flight.land(Fragment(html, "digest", flight.began))
 
 
+def outlived() -> tuple[Shelf, Hand]:
+    """A page that landed has just become too old."""
+    clock = Hand()
+    shelf = Shelf(clock=clock)
+    landed(shelf, "first")
+    clock.now += LIFE + 0.1
+    return shelf, clock
+
+
 def test_a_fragment_is_there_for_a_second_from_before_its_first_query() -> None:
     clock = Hand()
     shelf = Shelf(clock=clock)
@@ -45,10 +54,7 @@ def test_a_fragment_is_there_for_a_second_from_before_its_first_query() -> None:
 
 
 def test_while_another_is_made_one_of_less_than_two_seconds_is_shown_and_older_ones_never() -> None:
-    clock = Hand()
-    shelf = Shelf(clock=clock)
-    landed(shelf, "first")
-    clock.now += LIFE + 0.1
+    shelf, clock = outlived()
     other = started(shelf, "another page")
     assert (shown(shelf), shelf.peek("page") is not None) == ("first", True)
     assert shown(shelf, since=clock.now - 0.05) == "to be made"  # who has just clicked gets nothing older
@@ -58,10 +64,7 @@ def test_while_another_is_made_one_of_less_than_two_seconds_is_shown_and_older_o
 
 
 def test_after_a_rendering_there_is_a_pause_twice_as_long_as_it_took() -> None:
-    clock = Hand()
-    shelf = Shelf(clock=clock)
-    landed(shelf, "first")
-    clock.now += LIFE + 0.1
+    shelf, clock = outlived()
     slow = started(shelf, "another page")
     clock.now += 0.2
     slow.land(Fragment("slow", "digest", slow.began))
