@@ -153,6 +153,13 @@ def named_ports(session: Session, olt: Olt) -> dict[str, tuple[int | None, ...]]
     return {row.name: (row.frame, row.slot, row.port, row.onu_number) for row in session.scalars(query)}
 
 
+def after_names(session: Session, olt: Olt, column: str) -> Reader:
+    """For what is read once the names of the interfaces are known."""
+    reader = Reader(session, olt)
+    reader.read(NodeKind.TABLE, [column])
+    return reader
+
+
 def read_numbers(
     reader: Reader, name: str, columns: dict[str, tuple[str, Callable[[Line], float | str | None]]], kind: NodeKind
 ) -> None:
@@ -174,8 +181,7 @@ def none_of(*sentinels: int, scale: float = 1.0, digits: int = 4) -> Callable[[L
 
 def test_a_recorded_ma5603t_has_its_32_pon_ports_with_their_optics(shelf: Session, ports: dict[str, int]) -> None:
     olt, xpon = olt_of(shelf, ports, "smartax"), "1.3.6.1.4.1.2011.6.128.1.1.2"
-    reader = Reader(shelf, olt)
-    reader.read(NodeKind.TABLE, ["if_name"])
+    reader = after_names(shelf, olt, "if_name")
     wanted = {
         line.text: (*map(int, line.text.removeprefix("GPON ").split("/")), None)
         for line in column_of("smartax", IF_NAME).values() if line.text.startswith("GPON")
@@ -201,7 +207,7 @@ def test_quirk_23_the_names_of_an_mdu_win_over_the_formula_that_is_off_by_one(
     shelf: Session, ports: dict[str, int]
 ) -> None:
     olt = olt_of(shelf, ports, "smartax-mdu")
-    Reader(shelf, olt).read(NodeKind.TABLE, ["if_name"])
+    after_names(shelf, olt, "if_name")
     interfaces = index_families.named(shelf, olt)
     ethernet = {i: one for i, one in interfaces.items() if one.name.startswith("ethernet")}
     assert len(ethernet) == 24
@@ -237,8 +243,7 @@ def test_the_onts_of_a_recorded_huawei_are_placed_and_read_as_another_project_re
 def test_quirk_19_one_number_is_two_ports_of_a_recorded_c320(shelf: Session, ports: dict[str, int]) -> None:
     """Its 1012 tables count ports from one, its IF-MIB from zero: each keeps its own place."""
     olt, distance = olt_of(shelf, ports, "zxa10_c320"), "1.3.6.1.4.1.3902.1012.3.11.4.1.2"
-    reader = Reader(shelf, olt)
-    reader.read(NodeKind.TABLE, ["if_name"])
+    reader = after_names(shelf, olt, "if_name")
     assert named_ports(shelf, olt)["gpon_1/1/1"] == (1, 1, 1, None)
     wanted, where = {}, {}
     for index, line in column_of("zxa10_c320", distance).items():
@@ -283,8 +288,7 @@ def test_quirk_44_a_recorded_c620_names_its_ports_in_ifname_while_ifdescr_holds_
     shelf: Session, ports: dict[str, int]
 ) -> None:
     olt, cards = olt_of(shelf, ports, "zxa10_c620_excerpt"), "1.3.6.1.4.1.3902.1082.10.1.2.4.1"
-    reader = Reader(shelf, olt)
-    reader.read(NodeKind.TABLE, ["if_name"])
+    reader = after_names(shelf, olt, "if_name")
     gpon = {name: place for name, place in named_ports(shelf, olt).items() if name.startswith("gpon")}
     assert gpon == {f"gpon_olt-1/1/{port}": (1, 1, port, None) for port in range(1, 17)}
     read_numbers(
@@ -388,7 +392,7 @@ def test_quirk_25_the_onus_of_a_recorded_gp3600_are_placed_by_their_names(
     shelf: Session, ports: dict[str, int]
 ) -> None:
     olt = olt_of(shelf, ports, "bdcom")
-    Reader(shelf, olt).read(NodeKind.TABLE, ["if_descr"])
+    after_names(shelf, olt, "if_descr")
     wanted = {}
     for line in column_of("bdcom", IF_DESCR).values():
         found = re.fullmatch(r"GPON([0-9]+)/([0-9]+)(?::([0-9]+))?", line.text)
@@ -402,8 +406,7 @@ def test_quirk_28_the_counters_of_a_recorded_gp3600_tell_how_many_onus_its_names
 ) -> None:
     """Its roster as comma text is cut at 255 octets, so it is in no catalogue row: names and counters are."""
     olt, table = olt_of(shelf, ports, "bdcom"), "1.3.6.1.4.1.3320.10.2.1.1"
-    reader = Reader(shelf, olt)
-    reader.read(NodeKind.TABLE, ["if_descr"])
+    reader = after_names(shelf, olt, "if_descr")
     read = reader.read(NodeKind.WALK, ["pon_port_onu_count", "pon_port_onu_inactive_count"])
     for name, column in (("pon_port_onu_count", 4), ("pon_port_onu_inactive_count", 5)):
         lines = column_of("bdcom", f"{table}.{column}")
@@ -421,7 +424,7 @@ def test_quirk_28_the_counters_of_a_recorded_gp3600_tell_how_many_onus_its_names
 
 def test_the_first_pon_of_a_recorded_fd1208s_is_learned_from_its_names(shelf: Session, ports: dict[str, int]) -> None:
     olt = olt_of(shelf, ports, "cdata")
-    Reader(shelf, olt).read(NodeKind.TABLE, ["if_name"])
+    after_names(shelf, olt, "if_name")
     (family,) = index_families.of(shelf, olt.id)
     assert (family.formula, family.evidence["tried"][0]["agree"]) == ("cdata_onu", 8)
     formula = index_families.formula_for(shelf, olt, rows_of(shelf, olt, ["onu_state"])["onu_state"])
@@ -436,7 +439,7 @@ def test_quirk_24_the_steps_of_a_recorded_fwlt_c_are_learned_from_its_pon_rows(
     shelf: Session, ports: dict[str, int]
 ) -> None:
     olt = olt_of(shelf, ports, "nokia-isam")
-    Reader(shelf, olt).read(NodeKind.TABLE, ["if_descr"])
+    after_names(shelf, olt, "if_descr")
     (family,) = index_families.of(shelf, olt.id)
     assert family.definition is not None
     assert family.definition["steps"] == {"1": 65536}
