@@ -8,7 +8,8 @@ import faulthandler
 import os
 import resource
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
@@ -40,6 +41,7 @@ FREE_WITHIN = 1.0  # seconds
 MEMORY = 128 * 1024 * 1024
 SUCCESS, FAILED = ExecutionStatus.SUCCESS, ExecutionStatus.FAILED
 
+Strike = Callable[[Callable[[], None]], AbstractContextManager[Live]]
 eaten: list[bytearray] = []
 
 
@@ -186,31 +188,33 @@ def judge_failed(live: Live, kinds: set[ErrorKind]) -> None:
     assert len(ends) == STRIKES and all(kind in kinds and message for _, kind, message in ends), ends
 
 
-def test_f21_a_horse_that_crashes_frees_its_olt_and_the_third_crash_parks_the_composite(
-    site: Polled, trap: Callable[[Callable[[], None]], Trap]
-) -> None:
-    trapped = trap(crash)
-    with site(olts=2, microseconds=2_000, lease_seconds=LEASE) as live:
-        assert free_at_once(struck(live, trapped))
+@pytest.fixture
+def strike(site: Polled, trap: Callable[[Callable[[], None]], Trap]) -> Strike:
+    """Two OLTs after one of them was struck: each time it was free at once."""
+
+    @contextmanager
+    def striking(fault: Callable[[], None]) -> Iterator[Live]:
+        trapped = trap(fault)
+        with site(olts=2, microseconds=2_000, lease_seconds=LEASE) as live:
+            assert free_at_once(struck(live, trapped))
+            yield live
+
+    return striking
+
+
+def test_f21_a_horse_that_crashes_frees_its_olt_and_the_third_crash_parks_the_composite(strike: Strike) -> None:
+    with strike(crash) as live:
         judge_lost(live, "signal 11")
 
 
-def test_f21_a_horse_without_memory_says_so_and_frees_its_olt(
-    site: Polled, trap: Callable[[Callable[[], None]], Trap]
-) -> None:
-    trapped = trap(eat_memory)
-    with site(olts=2, microseconds=2_000, lease_seconds=LEASE) as live:
-        assert free_at_once(struck(live, trapped))
+def test_f21_a_horse_without_memory_says_so_and_frees_its_olt(strike: Strike) -> None:
+    with strike(eat_memory) as live:
         # Its last words need memory too: where there is none the poller says that it was lost.
         judge_failed(live, {ErrorKind.INTERNAL, ErrorKind.WORKER_LOST})
 
 
-def test_f21_a_horse_without_descriptors_cannot_open_a_session_and_says_so(
-    site: Polled, trap: Callable[[Callable[[], None]], Trap]
-) -> None:
-    trapped = trap(open_everything)
-    with site(olts=2, microseconds=2_000, lease_seconds=LEASE) as live:
-        assert free_at_once(struck(live, trapped))
+def test_f21_a_horse_without_descriptors_cannot_open_a_session_and_says_so(strike: Strike) -> None:
+    with strike(open_everything) as live:
         judge_failed(live, {ErrorKind.INTERNAL, ErrorKind.UNREACHABLE})
 
 
@@ -249,12 +253,8 @@ def unfinished_rows() -> int:
 
 
 @pytest.mark.parametrize("database_url", ["sqlite"], indirect=True)
-def test_f21_a_horse_that_can_write_nothing_is_lost_and_told_of_by_its_poller(
-    site: Polled, trap: Callable[[Callable[[], None]], Trap]
-) -> None:
-    trapped = trap(fill_disk)
-    with site(olts=2, microseconds=2_000, lease_seconds=LEASE) as live:
-        assert free_at_once(struck(live, trapped))
+def test_f21_a_horse_that_can_write_nothing_is_lost_and_told_of_by_its_poller(strike: Strike) -> None:
+    with strike(fill_disk) as live:
         judge_lost(live, "exit code 75")
 
 
