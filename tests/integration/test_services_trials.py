@@ -89,25 +89,37 @@ def test_a_trial_shows_what_a_node_reads_and_stores_nothing(session: Session, an
     assert [session.scalar(select(func.count()).select_from(table)) for table in (Onu, OnuData, Execution)] == [0, 0, 0]
 
 
+def owners_of(redis: Redis, olt: Olt, fake: FakeSession) -> set[bytes | str | None]:
+    """Who holds the OLT at each request that it gets."""
+    owners = set[bytes | str | None]()
+    fake.on_request = lambda _request: owners.add(redis.hget(f"lock:snmp:host:{olt.id}", "owner"))
+    return owners
+
+
 def test_the_olt_is_held_while_it_is_read_and_free_afterwards(
     session: Session, answers: Answers, redis: Redis, now: datetime
 ) -> None:
     olt = make_olt()
-    seen: list[bytes | str | None] = []
-    answers(huawei(on_request=lambda _request: seen.append(redis.hget(f"lock:snmp:host:{olt.id}", "owner"))))
+    owners = owners_of(redis, olt, answers(huawei()))
     trial_id = trials.of_node(make_node(olt).id, "rosa", now)
     run(session, trial_id)
-    assert set(seen) == {f"trial-{trial_id}".encode()}
+    assert owners == {f"trial-{trial_id}".encode()}
     assert redis.exists(f"lock:snmp:host:{olt.id}") == 0
 
 
-def test_an_olt_that_is_being_read_is_left_alone_and_the_row_says_so(
-    session: Session, answers: Answers, redis: Redis, now: datetime
-) -> None:
+@pytest.fixture
+def being_read(session: Session, redis: Redis) -> Olt:
+    """An OLT that a poller holds."""
     olt = make_olt()
-    fake = answers(huawei())
     assert claims.hold(redis, olt.id, "poller-1", 15, 0) is not None
-    trial = run(session, trials.of_node(make_node(olt).id, "rosa", now))
+    return olt
+
+
+def test_an_olt_that_is_being_read_is_left_alone_and_the_row_says_so(
+    session: Session, answers: Answers, being_read: Olt, now: datetime
+) -> None:
+    fake = answers(huawei())
+    trial = run(session, trials.of_node(make_node(being_read).id, "rosa", now))
     assert (trial.status, trial.error_message) == (TrialStatus.FAILED, trials.BUSY)
     assert fake.requests == []
 
@@ -310,11 +322,10 @@ def test_a_connection_test_holds_an_olt_of_ours_and_gives_it_back(
     session: Session, answers: Answers, redis: Redis, now: datetime
 ) -> None:
     olt = make_olt()
-    seen: list[bytes | str | None] = []
-    answers(system(on_request=lambda _request: seen.append(redis.hget(f"lock:snmp:host:{olt.id}", "owner"))))
+    owners = owners_of(redis, olt, answers(system()))
     probe = probed(session, olt, now)
     assert (probe.status, probe.error_message) == (ProbeStatus.SUCCESS, "")
-    assert set(seen) == {f"probe-{probe.id}".encode()}
+    assert owners == {f"probe-{probe.id}".encode()}
     assert redis.exists(f"lock:snmp:host:{olt.id}") == 0
 
 
@@ -332,12 +343,10 @@ def test_a_connection_test_whose_lease_is_lost_sends_nothing_more(
 
 
 def test_a_connection_test_leaves_an_olt_alone_that_is_being_read(
-    session: Session, answers: Answers, redis: Redis, now: datetime
+    session: Session, answers: Answers, being_read: Olt, now: datetime
 ) -> None:
-    olt = make_olt()
     fake = answers(system())
-    assert claims.hold(redis, olt.id, "poller-1", 15, 0) is not None
-    probe = probed(session, olt, now)
+    probe = probed(session, being_read, now)
     assert (probe.status, probe.error_message) == (ProbeStatus.FAILED, trials.BUSY)
     assert fake.requests == []
 
