@@ -12,9 +12,10 @@ from jobs.snmp.fake import FakeSession, Faults
 from jobs.snmp.getting import get_many
 from jobs.snmp.pace import FIRST_GAP, GOOD_RUN, LONGEST_GAP, Pace
 from jobs.snmp.session import SnmpType, VarBind
-from jobs.snmp.walking import MAX_SILENT_PORTS, WalkResult, walk
+from jobs.snmp.walking import MAX_SILENT_PORTS
 from portal.domain.statuses import ErrorKind
 from portal.domain.table_sizes import WALK, KnownSize, SizeOutcome
+from tests.unit.test_walking import sizes, walked
 
 A, B, AFTER = "1.3.6.1.4.1.5.1", "1.3.6.1.4.1.5.2", "1.3.6.1.4.1.5.9.0"
 PORTS = [str(4194304000 + 256 * port) for port in range(4)]
@@ -31,25 +32,9 @@ def olt(*roots: str, ports=PORTS, **settings) -> FakeSession:
     return FakeSession(values, columns=roots, **settings)
 
 
-def walked(session, *roots: str, **settings) -> WalkResult:
-    defaults = {
-        "max_repetitions": 20,
-        "max_rows": 1000,
-        "deadline": 100.0,
-        "checkpoint": lambda: None,
-        "clock": lambda: 0.0,
-        "pause": lambda seconds: None,
-    }
-    return walk(session, roots, **(defaults | settings))
-
-
 def got(session, oids, **settings):
     defaults = {"max_varbinds": 50, "deadline": 100.0, "checkpoint": lambda: None, "clock": lambda: 0.0}
     return get_many(session, oids, **(defaults | {"pause": lambda seconds: None} | settings))
-
-
-def sizes(session: FakeSession) -> list[int]:
-    return [request.max_repetitions for request in session.requests]
 
 
 def ports_of(column) -> dict[str, int]:
