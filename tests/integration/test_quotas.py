@@ -179,12 +179,17 @@ def test_disabling_a_node_takes_its_slots_to_come_out_of_the_promise(
     assert lost(session) == {"disabled": 1}
 
 
-def test_a_new_interval_keeps_what_was_settled_and_promises_at_the_new_pace(
-    session: Session, node: WorkflowNode, now: datetime
-) -> None:
+def one_run(session: Session, now: datetime) -> None:
+    """An hour is promised and its first slot kept."""
     refresh(now)
     tick(now + 5 * MINUTE)
     run(pending_ones(session)[0], now + 5 * MINUTE, 1)
+
+
+def test_a_new_interval_keeps_what_was_settled_and_promises_at_the_new_pace(
+    session: Session, node: WorkflowNode, now: datetime
+) -> None:
+    one_run(session, now)
     workflows.update_node(node.id, {"interval": "10m"}, ACTOR, now + 6 * MINUTE)  # next 10:10, then each ten minutes
     refresh(now + 6 * MINUTE)
     assert counts(session, now) == (7, 1, 0, 0, 6)
@@ -208,9 +213,7 @@ def test_the_database_refuses_a_tracker_that_does_not_add_up(
 def test_the_audit_finds_a_number_that_does_not_stand_for_its_executions(
     session: Session, node: WorkflowNode, now: datetime
 ) -> None:
-    refresh(now)
-    tick(now + 5 * MINUTE)
-    run(pending_ones(session)[0], now + 5 * MINUTE, 1)
+    one_run(session, now)
     with transaction() as writing:
         writing.execute(update(QuotaTracker).values(quota_completed=2, quota_pending=10))
     found = audit(now + 6 * MINUTE, 1).differences
