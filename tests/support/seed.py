@@ -257,6 +257,17 @@ class Seeder:
             last_state_change=self.ago(self.random.randint(60, 90000)),
         )
 
+    def _execution(self, node: m.WorkflowNode, **fields: Any) -> m.Execution:
+        olt = self.node_olt[node.id]
+        return m.Execution(
+            node_id=node.id,
+            olt_id=olt.id,
+            node_name=node.name,
+            device_key=olt.device_key,
+            priority=node.priority,
+            **fields,
+        )
+
     def _past(self) -> None:
         for n in range(self.size.executions):
             node = self.masters[n % len(self.masters)]
@@ -279,15 +290,11 @@ class Seeder:
         span = self.random.randint(300, 42_000)
         delay = self.random.choice((120, 240, 900, 1400, 4200, 31_000))
         manual = n % 37 == 0
-        execution = m.Execution(
-            node_id=node.id,
-            olt_id=olt.id,
-            node_name=node.name,
-            device_key=olt.device_key,
+        execution = self._execution(
+            node,
             status=status,
             trigger=Trigger.MANUAL if manual else Trigger.SCHEDULE,
             requested_by="operator" if manual else "",
-            priority=node.priority,
             scheduled_for=begin,
             queued_at=begin,
             started_at=begin + timedelta(milliseconds=delay),
@@ -357,15 +364,11 @@ class Seeder:
             self._running(node, number)
         waiting = [node for node in self.masters if node not in running][: self.size.pending]
         for n, node in enumerate(waiting):
-            olt, late = self.node_olt[node.id], self.random.randint(1, 90)
+            late = self.random.randint(1, 90)
             retry = n % 9 == 4
             self.session.add(
-                m.Execution(
-                    node_id=node.id,
-                    olt_id=olt.id,
-                    node_name=node.name,
-                    device_key=olt.device_key,
-                    priority=node.priority,
+                self._execution(
+                    node,
                     status=ExecutionStatus.PENDING,
                     trigger=Trigger.MANUAL if n % 13 == 2 else Trigger.SCHEDULE,
                     scheduled_for=self.ago(late + (200 if retry else 0)),
@@ -377,14 +380,10 @@ class Seeder:
             )
 
     def _running(self, node: m.WorkflowNode, number: int) -> None:
-        olt, since = self.node_olt[node.id], self.random.randint(1, 40)
+        since = self.random.randint(1, 40)
         worker = f"poller-vm1-{number}-1700000000"
-        execution = m.Execution(
-            node_id=node.id,
-            olt_id=olt.id,
-            node_name=node.name,
-            device_key=olt.device_key,
-            priority=node.priority,
+        execution = self._execution(
+            node,
             status=ExecutionStatus.RUNNING,
             scheduled_for=self.ago(since + 1),
             queued_at=self.ago(since + 1),
