@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 from flask import Flask
-from sqlalchemy import update
 from sqlalchemy.exc import OperationalError
 from werkzeug.test import TestResponse
 
@@ -21,7 +20,7 @@ from portal.services.people import tokens
 from portal.tables import ApiToken, User, WorkflowNode
 from tests.support import seed_quotas
 from tests.support.api import Client, by_session, by_token, error_of, furnished, make_token, ready
-from tests.support.web import written
+from tests.support.web import update_rows, written
 
 SAMPLES: dict[str, object] = {"execution_id": 1, "node_id": 1, "quota_id": 1, "violation_id": 1}
 NEEDED = {"explain_slot": "?node=1", "list_plans": "?olt=1", "show_feasibility": "?olt=1"}  # arguments
@@ -131,19 +130,16 @@ def test_a_revoked_token_is_refused_at_the_next_request(filled: Flask) -> None:
 
 def test_a_token_ends_when_it_expires_and_loses_at_once_what_its_role_loses(filled: Flask) -> None:
     client = by_token(filled)
-    with written(filled) as session:
-        session.execute(update(ApiToken).values(role=Role.VIEWER))
+    update_rows(filled, ApiToken, role=Role.VIEWER)
     assert client.post("/executions/1/cancel/").status_code == 403
-    with written(filled) as session:
-        session.execute(update(ApiToken).values(expires_at=clock.now() - timedelta(seconds=1)))
+    update_rows(filled, ApiToken, expires_at=clock.now() - timedelta(seconds=1))
     assert client.get("/pollers/").status_code == 401
 
 
 def test_a_user_who_is_switched_off_is_out_at_once(filled: Flask) -> None:
     client, _csrf = by_session(filled, "viewer")
     assert client.get("/pollers/").status_code == 200
-    with written(filled) as session:
-        session.execute(update(User).where(User.username == "viewer").values(active=False))
+    update_rows(filled, User, User.username == "viewer", active=False)
     assert client.get("/pollers/").status_code == 401
 
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 from flask import Flask
-from sqlalchemy import event, func, select, update
+from sqlalchemy import event, func, select
 
 from portal import clock
 from portal.domain.statuses import ErrorKind, ExecutionStatus, Trigger
@@ -22,7 +22,7 @@ from portal.tables import AuditLog, Execution, Olt, WorkflowNode
 from tests.support.api import Client, by_session, by_token, ended, error_of, furnished, ready
 from tests.support.builders import make_chained, make_execution, make_node, make_olt
 from tests.support.cast import TEN
-from tests.support.web import written
+from tests.support.web import update_rows, written
 
 
 def ids(answer_body: dict[str, Any]) -> list[int]:
@@ -200,8 +200,7 @@ def test_one_execution_shows_its_tries_and_their_steps(filled: Flask) -> None:
 
 
 def test_an_execution_outlives_its_node(filled: Flask) -> None:
-    with written(filled) as session:
-        session.execute(update(Execution).values(node_id=None))
+    update_rows(filled, Execution, node_id=None)
     client = by_token(filled)
     assert client.get("/executions/1/").get_json()["node_id"] is None
     assert ids(client.get("/executions/").get_json()) == [1]
@@ -317,8 +316,7 @@ def test_a_chained_node_runs_too(app: Flask) -> None:
 
 
 def test_a_node_of_a_disabled_olt_is_refused_with_what_to_do(filled: Flask) -> None:
-    with written(filled) as session:
-        session.execute(update(Olt).values(enabled=False))
+    update_rows(filled, Olt, enabled=False)
     answer = by_token(filled).post("/pollers/nodes/1/run/")
     error = error_of(answer)
     assert (answer.status_code, error["code"], error["message"]) == (
@@ -342,7 +340,6 @@ def test_an_execution_that_is_cleaned_up_meanwhile_is_a_404_and_no_crash(
 
 
 def test_nothing_secret_is_in_what_an_execution_says(filled: Flask) -> None:
-    with written(filled) as session:
-        session.execute(update(Execution).values(error_kind=ErrorKind.AUTH))
+    update_rows(filled, Execution, error_kind=ErrorKind.AUTH)
     text = by_token(filled, "admin").get("/executions/1/").text
     assert not any(word in text for word in ("planted-community", "community", "credential", "10.20."))

@@ -22,7 +22,7 @@ from portal.tables import AuditLog, Execution, Olt
 from portal.web import olt_picks
 from tests.support import builders, seed
 from tests.support.pages import Visitor, path_of, soup, text_of, title_of
-from tests.support.web import complaints, english, written
+from tests.support.web import complaints, english, update_rows, written
 
 LIST = "/olts/?state=up"
 GUNICORN_LINE = 4094  # octets of a request's first line that gunicorn takes
@@ -51,8 +51,7 @@ def bulk(person: Visitor, action: str, *ids: object, **values: str) -> TestRespo
 
 
 def change(app: Flask, **values: Any) -> None:
-    with written(app) as session:
-        session.execute(update(Olt).values(**values))
+    update_rows(app, Olt, **values)
 
 
 # ----------------------------------------------------------------------------------------------------------------- list

@@ -6,7 +6,6 @@ from typing import Any
 import pytest
 from bs4 import Tag
 from flask import Flask
-from sqlalchemy import update
 
 from portal import clock
 from portal.domain.statuses import ErrorKind, ExecutionStatus
@@ -15,7 +14,7 @@ from portal.tables import AuditLog, Execution
 from tests.support import builders, seed
 from tests.support.builders import make_execution
 from tests.support.pages import Visitor, path_of, soup, text_of
-from tests.support.web import english, written
+from tests.support.web import english, update_rows
 
 
 @pytest.fixture
@@ -30,8 +29,7 @@ def waiting(app: Flask) -> Flask:
 
 
 def change(app: Flask, **values: Any) -> None:
-    with written(app) as session:
-        session.execute(update(Execution).values(**values))
+    update_rows(app, Execution, **values)
 
 
 def execution_of(app: Flask) -> Execution:

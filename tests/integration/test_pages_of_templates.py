@@ -5,7 +5,6 @@ from collections.abc import Iterator
 import pytest
 from bs4 import Tag
 from flask import Flask
-from sqlalchemy import update
 
 from portal import clock
 from portal.domain.statuses import NodeKind
@@ -13,7 +12,7 @@ from portal.extensions import db
 from portal.tables import AuditLog, Olt, TemplateNode, Workflow, WorkflowNode, WorkflowTemplate
 from tests.support import builders, seed
 from tests.support.pages import Visitor, path_of, soup, text_of
-from tests.support.web import english, statements, written
+from tests.support.web import english, statements, update_rows, written
 
 PAGE = "/workflows/templates/"
 
@@ -52,8 +51,7 @@ def test_a_template_shows_its_nodes_and_the_olts_that_have_it(residential: Flask
 
 
 def test_a_deleted_olt_is_not_counted(residential: Flask) -> None:
-    with written(residential) as session:
-        session.execute(update(Olt).where(Olt.id == 2).values(deleted_at=clock.now(), enabled=False))
+    update_rows(residential, Olt, Olt.id == 2, deleted_at=clock.now(), enabled=False)
     cell = row(english(residential)).select_one(".c-d .fx-phone")
     assert cell is not None
     assert cell.get_text() == "1 OLT"

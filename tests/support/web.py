@@ -6,11 +6,11 @@ from typing import Any
 
 from flask import Flask
 from jinja2.bccache import Bucket, BytecodeCache
-from sqlalchemy import event
+from sqlalchemy import ColumnElement, event, update
 from sqlalchemy.orm import Session
 from werkzeug.test import TestResponse
 
-from portal.extensions import db, transaction
+from portal.extensions import Base, db, transaction
 from tests.support.pages import Visitor, soup
 
 
@@ -41,6 +41,12 @@ def written(app: Flask) -> Iterator[Session]:
     """A transaction in an app context of its own."""
     with app.app_context(), transaction() as session:
         yield session
+
+
+def update_rows(app: Flask, table: type[Base], *where: ColumnElement[bool], **values: Any) -> None:
+    """Set columns of the rows for which `where` holds, behind the portal's back."""
+    with written(app) as session:
+        session.execute(update(table).where(*where).values(**values))
 
 
 def statements(app: Flask, person: Visitor, path: str) -> int:

@@ -6,7 +6,7 @@ from datetime import timedelta
 import pytest
 from cryptography.fernet import Fernet
 from flask import Flask
-from sqlalchemy import select, update
+from sqlalchemy import select
 
 from portal import clock, notify
 from portal.domain.messages import N_
@@ -17,7 +17,7 @@ from portal.tables import AuditLog, Channel, Notification
 from tests.support import seed
 from tests.support.pages import soup, text_of, title_of
 from tests.support.receiver import TOKEN, Receiver, receiver
-from tests.support.web import complaints, english, form_values, statements, written
+from tests.support.web import complaints, english, form_values, statements, update_rows
 
 FORM = "main form.al-form"
 
@@ -58,8 +58,7 @@ def stored(app: Flask) -> list[tuple[str, NotificationStatus]]:
 
 
 def given_up(app: Flask) -> None:
-    with written(app) as session:
-        session.execute(update(Notification).where(Notification.id == 2).values(status=NotificationStatus.GIVEN_UP))
+    update_rows(app, Notification, Notification.id == 2, status=NotificationStatus.GIVEN_UP)
 
 
 def test_without_a_channel_the_page_says_that_alerts_reach_nobody(people: Flask) -> None:

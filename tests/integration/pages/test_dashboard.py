@@ -23,7 +23,7 @@ from portal.tables import (
 )
 from tests.support import builders, seed
 from tests.support.pages import Visitor, path_of, soup, text_of
-from tests.support.web import english, statements, written
+from tests.support.web import english, statements, update_rows, written
 
 
 def wrong(person: Visitor) -> dict[str, str]:
@@ -71,19 +71,16 @@ def test_more_olts_than_can_be_named_lead_to_the_list(seeded: Flask) -> None:
 
 
 def test_a_silent_scheduler_is_the_first_line(seeded: Flask) -> None:
-    with written(seeded) as session:
-        session.execute(update(SchedulerState).values(last_tick_at=clock.now() - timedelta(seconds=6)))
+    update_rows(seeded, SchedulerState, last_tick_at=clock.now() - timedelta(seconds=6))
     assert next(iter(wrong(english(seeded)))).startswith("The scheduler is silent")
     seed.keep_alive(seeded)
     assert not any("silent" in line for line in wrong(english(seeded)))
 
 
 def test_no_poller_and_a_saturated_pool_are_told(seeded: Flask) -> None:
-    with written(seeded) as session:
-        session.execute(update(Poller).values(busy_last_minute=58, seen_at=clock.now()))
+    update_rows(seeded, Poller, busy_last_minute=58, seen_at=clock.now())
     assert any("The pool is saturated: 97 % busy" in line for line in wrong(english(seeded)))
-    with written(seeded) as session:
-        session.execute(update(Poller).values(seen_at=clock.now() - timedelta(minutes=5)))
+    update_rows(seeded, Poller, seen_at=clock.now() - timedelta(minutes=5))
     assert any(line.startswith("No poller runs") for line in wrong(english(seeded)))
 
 
@@ -92,8 +89,7 @@ def test_violations_count_until_somebody_acknowledges_them(seeded: Flask) -> Non
     (line,) = [text for text in wrong(person) if "violations are open" in text]
     assert "Critical" in line
     assert wrong(person)[line] == "/violations/?seen=no&window=24h"
-    with written(seeded) as session:
-        session.execute(update(QuotaViolation).values(acknowledged_at=clock.now(), acknowledged_by="rosa"))
+    update_rows(seeded, QuotaViolation, acknowledged_at=clock.now(), acknowledged_by="rosa")
     assert not any("violations are open" in text for text in wrong(person))
 
 
@@ -147,8 +143,7 @@ def test_the_first_steps_lead_from_a_credential_to_a_live_onu(people: Flask) -> 
     assert steps(person)[-2:] == ["→ Test the connection", f"/olts/{olt_id}"]
     with people.app_context():
         builders.make_node(db.session.get_one(Olt, olt_id))
-    with written(people) as session:
-        session.execute(update(WorkflowNode).values(last_success_at=clock.now()))
+    update_rows(people, WorkflowNode, last_success_at=clock.now())
     assert steps(person)[-2:] == ["→ See the first ONU live", "/onus/"]
     with written(people) as session:
         now = clock.now()

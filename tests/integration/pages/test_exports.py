@@ -18,7 +18,7 @@ from portal.services import decisions
 from portal.tables import Execution, Olt, QuotaTracker, QuotaViolation
 from portal.web import executions, export, log, violations
 from tests.support.pages import Visitor, soup
-from tests.support.web import english, statements, written
+from tests.support.web import english, statements, update_rows, written
 
 HOUR = f"hour={quota.hour_at(clock.now()) - timedelta(hours=1):%Y-%m-%dT%H:%MZ}"
 LISTS = {
@@ -94,8 +94,7 @@ def test_quotas_are_those_of_the_hour_with_what_they_lost(kept: Flask) -> None:
 
 
 def test_what_waits_is_in_the_file_with_its_cause(kept: Flask) -> None:
-    with written(kept) as session:
-        session.execute(update(Olt).values(enabled=False))
+    update_rows(kept, Olt, enabled=False)
     found = lines(english(kept), "/queue/export.csv")
     assert found
     assert {line["Why it waits"] for line in found} == {"The OLT is disabled"}

@@ -23,7 +23,7 @@ from tests.support import routes, seed
 from tests.support.cast import password_of
 from tests.support.databases import Databases, settings_for
 from tests.support.pages import Visitor, path_of, soup, text_of, title_of
-from tests.support.web import written
+from tests.support.web import update_rows, written
 
 UNSAFE = {"POST", "PUT", "PATCH", "DELETE"}
 SAMPLES: dict[str, object] = {
@@ -213,8 +213,7 @@ def test_login_goes_on_to_the_page_that_was_asked_for(people: Flask) -> None:
 
 
 def test_unknown_user_wrong_password_and_inactive_user_get_the_same_answer(people: Flask) -> None:
-    with written(people) as session:
-        session.execute(update(User).where(User.username == "operator").values(active=False))
+    update_rows(people, User, User.username == "operator", active=False)
     answers = [Visitor(people).login(*pair) for pair in (("nobody", "x" * 12), ("viewer", "x" * 12), ("operator", ""))]
     pages = {re.sub(r'value="[^"]*"|content="[^"]*"', "", answer.text) for answer in answers}
     assert ([answer.status_code for answer in answers], len(pages)) == ([401] * 3, 1)
@@ -259,8 +258,7 @@ def test_a_copied_cookie_is_useless_after_logout(people: Flask) -> None:
 
 def test_a_user_who_is_switched_off_is_out_at_once(people: Flask) -> None:
     person = visitor(people)
-    with written(people) as session:
-        session.execute(update(User).where(User.username == "viewer").values(active=False))
+    update_rows(people, User, User.username == "viewer", active=False)
     assert person.get("/").status_code == 302
 
 
@@ -422,8 +420,7 @@ def test_an_execution_stops_asking_once_it_has_ended(seeded: Flask) -> None:
         running = db.session.scalar(select(Execution.id).where(Execution.status == ExecutionStatus.RUNNING))
     path = f"/executions/{running}"
     assert "hx-trigger" in person.fragment(path, "execution_live").text
-    with written(seeded) as session:
-        session.execute(update(Execution).where(Execution.id == running).values(status=ExecutionStatus.SUCCESS))
+    update_rows(seeded, Execution, Execution.id == running, status=ExecutionStatus.SUCCESS)
     assert "hx-trigger" not in person.fragment(path, "execution_live").text
 
 
@@ -457,8 +454,7 @@ def test_only_the_first_page_of_executions_is_live(seeded: Flask) -> None:
 def test_the_start_page_says_how_many_olts_respond(seeded: Flask) -> None:
     person = english(seeded)
     assert title_of(person.get("/")) == "2 OLTs respond, 0 unreachable"
-    with written(seeded) as session:
-        session.execute(update(Olt).where(Olt.id == 1).values(state=OltState.UNREACHABLE))
+    update_rows(seeded, Olt, Olt.id == 1, state=OltState.UNREACHABLE)
     assert title_of(person.get("/")) == "1 OLT responds, 1 unreachable"
 
 
@@ -480,16 +476,14 @@ def test_the_strip_is_calm_while_the_scheduler_ticks(seeded: Flask) -> None:
 
 
 def test_the_strip_turns_red_when_the_scheduler_is_silent_for_five_seconds(seeded: Flask) -> None:
-    with written(seeded) as session:
-        session.execute(update(SchedulerState).values(last_tick_at=clock.now() - timedelta(seconds=6)))
+    update_rows(seeded, SchedulerState, last_tick_at=clock.now() - timedelta(seconds=6))
     strip = soup(english(seeded).get("/pulse"))
     assert "Scheduler silent since" in " ".join(strip.select_one("a.fx-red").get_text(" ").split())  # type: ignore[union-attr]
 
 
 def test_a_poller_unseen_for_half_a_minute_has_no_sign_and_does_not_count(seeded: Flask) -> None:
     seed.keep_alive(seeded)
-    with written(seeded) as session:
-        session.execute(update(Poller).where(Poller.poller_id == 3).values(seen_at=clock.now() - timedelta(seconds=31)))
+    update_rows(seeded, Poller, Poller.poller_id == 3, seen_at=clock.now() - timedelta(seconds=31))
     answer = english(seeded).get("/pollers/")
     assert title_of(answer) == "1 of 2 pollers busy"
     assert "No sign" in text_of(answer)
@@ -497,8 +491,7 @@ def test_a_poller_unseen_for_half_a_minute_has_no_sign_and_does_not_count(seeded
 
 def test_a_saturated_pool_says_what_to_do(seeded: Flask) -> None:
     seed.keep_alive(seeded)
-    with written(seeded) as session:
-        session.execute(update(Poller).values(busy_last_minute=46.0))  # 77 %
+    update_rows(seeded, Poller, busy_last_minute=46.0)  # 77 %
     answer = english(seeded).get("/pollers/")
     assert title_of(answer) == "The pool is saturated: 1 of 3 busy"
     text = text_of(answer)
@@ -587,8 +580,7 @@ def queue_on_olt_2(session: Session, key: str, name: str, priority: int, seconds
 
 
 def change(app: Flask, **values: object) -> None:
-    with written(app) as session:
-        session.execute(update(Execution).where(Execution.node_name == "Power").values(**values))
+    update_rows(app, Execution, Execution.node_name == "Power", **values)
 
 
 def test_a_composite_that_could_start_is_next(one_waiting: Flask) -> None:
@@ -596,8 +588,7 @@ def test_a_composite_that_could_start_is_next(one_waiting: Flask) -> None:
 
 
 def test_a_composite_waits_for_the_one_that_has_its_olt(one_waiting: Flask) -> None:
-    with written(one_waiting) as session:
-        session.execute(update(Execution).where(Execution.status == ExecutionStatus.RUNNING).values(olt_id=2))
+    update_rows(one_waiting, Execution, Execution.status == ExecutionStatus.RUNNING, olt_id=2)
     assert "The OLT is busy with Potencia RX for" in queue_text(one_waiting)
 
 
@@ -607,14 +598,12 @@ def test_a_composite_waits_for_its_next_try(one_waiting: Flask) -> None:
 
 
 def test_a_composite_waits_for_a_free_poller(one_waiting: Flask) -> None:
-    with written(one_waiting) as session:
-        session.execute(update(Poller).values(status="BUSY"))
+    update_rows(one_waiting, Poller, status="BUSY")
     assert "Waits for a free poller: 3 of 3 busy" in queue_text(one_waiting)
 
 
 def test_a_composite_waits_because_no_poller_runs(one_waiting: Flask) -> None:
-    with written(one_waiting) as session:
-        session.execute(update(Poller).values(seen_at=clock.now() - timedelta(minutes=2)))
+    update_rows(one_waiting, Poller, seen_at=clock.now() - timedelta(minutes=2))
     assert "What waits here will not start until the pollers are started." in queue_text(one_waiting)
 
 

@@ -20,7 +20,7 @@ from portal.tables import Execution, Olt, User
 from portal.web import audience, live
 from tests.support import routes, seed
 from tests.support.pages import Visitor, soup
-from tests.support.web import Clock, copies, english, reader, written
+from tests.support.web import Clock, copies, english, reader, update_rows, written
 
 QUEUE = ("/queue/", "queue_live")
 MANY = 50
@@ -234,8 +234,7 @@ def test_messages_wait_for_a_whole_page(shared: Flask) -> None:
 def test_whoever_was_switched_off_is_out_after_a_second(shared: Flask, shelf_clock: Clock) -> None:
     person = reader(shared, shelf_clock)
     assert person.fragment(*QUEUE).status_code == 200
-    with written(shared) as session:
-        session.execute(update(User).where(User.username == "viewer").values(active=False))
+    update_rows(shared, User, User.username == "viewer", active=False)
     shelf_clock.now += 1.01
     assert person.fragment(*QUEUE).status_code == 401
 

@@ -21,7 +21,7 @@ from tests.support import seed
 from tests.support.cast import COMMUNITY
 from tests.support.databases import Databases
 from tests.support.pages import Visitor, path_of, soup, text_of, title_of
-from tests.support.web import complaints, english, form_values, statements, written
+from tests.support.web import complaints, english, form_values, statements, update_rows, written
 
 NEW = {
     "name": "OLT-PIURA", "device": "huawei/MA5800", "site": "Piura", "enabled": "1", "address": "10.9.8.7",
@@ -47,8 +47,7 @@ def olt_of(app: Flask, **where: Any) -> Olt:
 def test_the_title_of_the_list_says_how_many_olts_do_not_answer(seeded: Flask) -> None:
     person = english(seeded, "viewer")
     assert title_of(person.get("/olts/")) == "2 OLTs answer"
-    with written(seeded) as session:
-        session.execute(update(Olt).where(Olt.id == 1).values(state=OltState.UNREACHABLE))
+    update_rows(seeded, Olt, Olt.id == 1, state=OltState.UNREACHABLE)
     assert title_of(person.get("/olts/")) == "1 OLT does not answer"
 
 
@@ -92,8 +91,7 @@ FILTERS = {
 
 
 def test_the_url_says_which_olts_are_listed(seeded: Flask) -> None:
-    with written(seeded) as session:
-        session.execute(update(Olt).where(Olt.id == 2).values(enabled=False))
+    update_rows(seeded, Olt, Olt.id == 2, enabled=False)
     person = english(seeded, "viewer")
     assert {query: names(person, f"/olts/?{query}") for query in FILTERS} == FILTERS
 
@@ -111,8 +109,7 @@ def exported(person: Visitor, query: str = "") -> list[list[str]]:
 
 
 def test_the_file_holds_what_is_listed_and_nothing_a_spreadsheet_calculates(seeded: Flask) -> None:
-    with written(seeded) as session:
-        session.execute(update(Olt).where(Olt.id == 2).values(site="=1+1"))
+    update_rows(seeded, Olt, Olt.id == 2, site="=1+1")
     head, *rows = exported(english(seeded, "viewer"), "?brand=huawei&sort=-name")
     assert [row[head.index("Name")] for row in rows] == ["OLT-CUSCO-02"]
     assert rows[0][head.index("Site")] == "'=1+1"
@@ -241,8 +238,7 @@ def test_an_olt_that_was_never_read_has_nothing_learned(built: Flask) -> None:
 
 
 def test_an_unreachable_olt_says_what_to_check(seeded: Flask) -> None:
-    with written(seeded) as session:
-        session.execute(update(Olt).where(Olt.id == 1).values(state=OltState.UNREACHABLE, consecutive_failures=4))
+    update_rows(seeded, Olt, Olt.id == 1, state=OltState.UNREACHABLE, consecutive_failures=4)
     assert "4 runs in a row ended in time-outs" in text_of(english(seeded).get("/olts/1"))
 
 
@@ -432,8 +428,7 @@ def asked(built: Flask) -> Flask:
 
 
 def answered(app: Flask, **values: Any) -> None:
-    with written(app) as session:
-        session.execute(update(Probe).values(finished_at=clock.now(), **values))
+    update_rows(app, Probe, finished_at=clock.now(), **values)
 
 
 def test_a_test_asks_again_each_second_until_it_has_an_answer(asked: Flask) -> None:
@@ -465,8 +460,7 @@ def test_a_bad_answer_says_what_to_check(asked: Flask) -> None:
 
 
 def test_a_test_that_nobody_takes_says_so_after_a_minute(asked: Flask) -> None:
-    with written(asked) as session:
-        session.execute(update(Probe).values(created_at=clock.now() - timedelta(seconds=90)))
+    update_rows(asked, Probe, created_at=clock.now() - timedelta(seconds=90))
     page = english(asked).get("/probes/1")
     assert "Nobody has taken this test" in text_of(page)
     assert not soup(page).select("#probe[hx-trigger]")

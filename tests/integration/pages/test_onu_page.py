@@ -25,7 +25,7 @@ from portal.tables import (
 )
 from tests.integration.pages.test_trials import ROW, answer
 from tests.support.pages import Visitor, soup, text_of
-from tests.support.web import english, statements, written
+from tests.support.web import english, statements, update_rows, written
 
 PORT = 4194312448  # frame 0, slot 1, port 1
 EVIL = '"><img src=x onerror=alert(1)>'
@@ -50,8 +50,7 @@ def one(board: Flask) -> Flask:
 
 
 def change(app: Flask, onu_id: int = 1, **values: Any) -> None:
-    with written(app) as session:
-        session.execute(update(Onu).where(Onu.id == onu_id).values(**values))
+    update_rows(app, Onu, Onu.id == onu_id, **values)
 
 
 def past(app: Flask, *samples: tuple[float, float | None], metric: str = "onu_rx_power", onu_id: int = 1) -> datetime:
@@ -105,8 +104,7 @@ def test_it_is_read_again_when_a_master_runs_that_reads_onus(one: Flask) -> None
         session.execute(update(WorkflowNode).where(WorkflowNode.id == 1).values(next_run_at=soon + timedelta(hours=1)))
         session.execute(update(WorkflowNode).where(WorkflowNode.id == 2).values(next_run_at=soon))
     assert "Read again in 3 min" in shown()
-    with written(one) as session:
-        session.execute(update(WorkflowNode).values(enabled=False))
+    update_rows(one, WorkflowNode, enabled=False)
     assert "No run that would store them is planned" in shown()
 
 
@@ -261,8 +259,7 @@ def test_what_the_olt_receives_is_a_second_line(one: Flask) -> None:
 
 def test_the_line_ends_where_the_last_reading_was_not_at_this_moment(one: Flask) -> None:
     now = past(one, (30, -20.0))
-    with written(one) as session:
-        session.execute(update(OnuData).where(OnuData.onu_id == 1).values(collected_at=now - timedelta(hours=30)))
+    update_rows(one, OnuData, OnuData.onu_id == 1, collected_at=now - timedelta(hours=30))
     assert at_hours(power(english(one)), 29) is None
     with written(one) as session:  # read since, without a change
         session.add(OltRead(olt_id=1, metric="onu_rx_power", read_at=now - timedelta(hours=5)))
@@ -291,8 +288,7 @@ def test_the_chart_costs_four_statements_and_nothing_is_404(one: Flask) -> None:
     past(one, *((n, -20.0) for n in range(200)))
     assert statements(one, person, "/onus/1/power.json?span=month") <= 4
     assert power(person, onu_id=2) == power(person, onu_id=2) | {"x": [], "series": [], "marks": []}
-    with written(one) as session:
-        session.execute(update(Olt).values(deleted_at=clock.now()))
+    update_rows(one, Olt, deleted_at=clock.now())
     assert {person.get(path).status_code for path in ("/onus/1/power.json", "/onus/9/power.json", "/onus/1/proof")} == {
         404
     }
@@ -335,8 +331,7 @@ def test_the_proof_shows_each_step_from_the_oid_to_the_value(one: Flask) -> None
 def test_the_proof_says_when_the_catalogue_now_decodes_differently(one: Flask) -> None:
     person = english(one)
     assert "decodes it differently" not in text_of(person.get("/onus/1/proof"))
-    with written(one) as session:
-        session.execute(update(OnuData).where(OnuData.metric == "onu_rx_power").values(number=-192.4))
+    update_rows(one, OnuData, OnuData.metric == "onu_rx_power", number=-192.4)
     assert "the catalogue decodes it differently now" in text_of(person.get("/onus/1/proof"))
 
 
@@ -405,8 +400,7 @@ def test_who_may_not_or_cannot_read_now_is_told_why(one: Flask) -> None:
         ({"state": OltState.UNREACHABLE}, "The OLT did not answer its last runs", True),
         ({"enabled": False}, "The OLT is disabled: it is not asked anything", False),
     ):
-        with written(one) as session:
-            session.execute(update(Olt).values(**values))
+        update_rows(one, Olt, **values)
         page = operator.get("/onus/1")
         assert words in text_of(page)
         assert bool(soup(page).select("#read-now")) is offered, words

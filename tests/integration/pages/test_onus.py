@@ -21,7 +21,7 @@ from portal.tables import Olt, Onu, OnuData, OnuEvent
 from tests.support import builders, seed
 from tests.support.databases import Databases
 from tests.support.pages import Visitor, soup, text_of, title_of
-from tests.support.web import english, statements, written
+from tests.support.web import english, statements, update_rows, written
 
 EVIL = '"><img src=x onerror=alert(1)>'
 
@@ -231,8 +231,7 @@ def test_a_very_large_table_is_searched_but_neither_sorted_nor_counted(
 
 
 def test_onus_of_a_deleted_olt_are_not_found(built: Flask) -> None:
-    with written(built) as session:
-        session.execute(update(Olt).values(deleted_at=clock.now()))
+    update_rows(built, Olt, deleted_at=clock.now())
     person = english(built)
     assert found(person, "/onus/") == []
     assert person.get("/onus/1").status_code == 404
@@ -242,8 +241,7 @@ def test_the_list_is_live_and_silent_while_nothing_changes(built: Flask) -> None
     person = english(built)
     first = person.fragment("/onus/", "onus_live")
     assert person.fragment("/onus/", "onus_live", first.headers["X-Digest"]).status_code == 204
-    with written(built) as session:
-        session.execute(update(Onu).where(Onu.id == 1).values(online=False))
+    update_rows(built, Onu, Onu.id == 1, online=False)
     later = person.fragment("/onus/", "onus_live", first.headers["X-Digest"])
     assert (later.status_code, "2 ONUs are offline" in later.text) == (200, True)
 
@@ -299,8 +297,7 @@ def test_a_csv_of_too_many_is_cut_and_both_the_link_and_the_file_say_so(
 
 
 def test_no_text_of_a_device_is_a_formula_in_the_csv(built: Flask) -> None:
-    with written(built) as session:
-        session.execute(update(Onu).where(Onu.id == 1).values(description="=cmd|'/c calc'!A0", model="@x"))
+    update_rows(built, Onu, Onu.id == 1, description="=cmd|'/c calc'!A0", model="@x")
     row = lines(english(built), "/onus/export.csv")[0]
     assert (row[4], row[5]) == ("'=cmd|'/c calc'!A0", "'@x")
 
@@ -345,8 +342,7 @@ def test_counts_of_a_large_list_are_counted_once_for_all_who_look(
     person = english(built, "viewer")
     monkeypatch.setattr(onus, "_counted", {})
     assert title_of(person.get("/onus/")) == "1 ONU is offline"
-    with written(built) as session:
-        session.execute(update(Onu).where(Onu.id == 1).values(online=False))
+    update_rows(built, Onu, Onu.id == 1, online=False)
     assert title_of(person.get("/onus/?state=offline&sort=rx")) == "1 ONU is offline"
     assert found(person, "/onus/?state=offline") == ["Ana", "Carla"]  # the rows are as they are
     assert title_of(person.get("/onus/?slot=1")) == "2 ONUs are offline"  # another scope

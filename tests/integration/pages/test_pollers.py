@@ -21,7 +21,7 @@ from tests.support import seed
 from tests.support.commands import Run, commands
 from tests.support.databases import Databases
 from tests.support.pages import Visitor, path_of, soup, text_of, title_of
-from tests.support.web import english, statements, written
+from tests.support.web import english, statements, update_rows, written
 
 
 def second_pool(app: Flask, **values: Any) -> int:
@@ -63,8 +63,7 @@ def test_each_pool_is_a_card_with_its_own_pollers(seeded: Flask) -> None:
 
 
 def test_a_pool_that_shows_no_sign_says_so_and_offers_no_size(seeded: Flask) -> None:
-    with written(seeded) as session:
-        session.execute(update(Pool).values(seen_at=clock.now() - timedelta(minutes=3)))
+    update_rows(seeded, Pool, seen_at=clock.now() - timedelta(minutes=3))
     card = soup(english(seeded, "admin").get("/pollers/")).select_one("#pool-1 .card-header")
     assert card is not None
     assert "No sign" in card.get_text(" ")
@@ -132,8 +131,7 @@ def test_a_pool_or_poller_that_is_gone_is_told(seeded: Flask) -> None:
 
 
 def saturate(app: Flask, pool_id: int, seconds: float) -> None:
-    with written(app) as session:
-        session.execute(update(Poller).where(Poller.pool_id == pool_id).values(busy_last_minute=seconds))
+    update_rows(app, Poller, Poller.pool_id == pool_id, busy_last_minute=seconds)
 
 
 def test_the_saturated_pool_is_named_where_there_are_several(seeded: Flask) -> None:
@@ -292,8 +290,7 @@ def run(app: Flask) -> Run:
 @pytest.fixture
 def ours(seeded: Flask) -> Flask:
     """The pool runs on the host of this test."""
-    with written(seeded) as session:
-        session.execute(update(Pool).values(host=socket.gethostname()))
+    update_rows(seeded, Pool, host=socket.gethostname())
     return seeded
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 from flask import Flask
-from sqlalchemy import select, update
+from sqlalchemy import select
 from werkzeug.test import TestResponse
 
 from portal.extensions import db
@@ -17,7 +17,7 @@ from portal.web.audience import Board
 from tests.support import seed
 from tests.support.databases import Databases, settings_for
 from tests.support.pages import Visitor, soup
-from tests.support.web import Clock, copies, reader, written
+from tests.support.web import Clock, copies, reader, update_rows
 
 QUEUE = ("/queue/", "queue_live")
 SELF_MADE = {"Content-Length", "Content-Type", "Content-Encoding", "X-Digest"}
@@ -152,8 +152,7 @@ def test_a_change_of_rights_elsewhere_is_seen_after_a_second(
     person = watching(shared, shelf_clock)
     shelf_clock.now += 0.9
     looks(person, 2)  # it could be shown for a second from now
-    with written(shared) as session:
-        session.execute(update(User).where(User.username == "viewer").values(session_epoch=User.session_epoch + 1))
+    update_rows(shared, User, User.username == "viewer", session_epoch=User.session_epoch + 1)
     shelf_clock.now += 0.2
     assert looks(person, 1)[0].status_code == 401
 

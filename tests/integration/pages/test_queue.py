@@ -17,7 +17,7 @@ from portal.tables import Execution, Olt, Pool
 from tests.support import seed
 from tests.support.cast import NOW
 from tests.support.pages import soup, text_of
-from tests.support.web import english, written
+from tests.support.web import english, update_rows, written
 
 LATE = NOW - timedelta(seconds=30)
 ONE = Waiting(
@@ -130,13 +130,11 @@ def waiting(app: Flask) -> Flask:
 
 
 def change(app: Flask, **values: Any) -> None:
-    with written(app) as session:
-        session.execute(update(Execution).where(Execution.node_name == "Power").values(**values))
+    update_rows(app, Execution, Execution.node_name == "Power", **values)
 
 
 def olt(app: Flask, **values: Any) -> None:
-    with written(app) as session:
-        session.execute(update(Olt).where(Olt.id == 2).values(**values))
+    update_rows(app, Olt, Olt.id == 2, **values)
 
 
 def shown(app: Flask) -> str:
@@ -159,8 +157,7 @@ def test_an_unreachable_olt_is_told_with_the_time_of_its_next_probe(waiting: Fla
 
 
 def test_a_site_without_pollers_is_named(waiting: Flask) -> None:
-    with written(waiting) as session:
-        session.execute(update(Pool).values(site="Lima"))
+    update_rows(waiting, Pool, site="Lima")
     assert "No poller serves the site Cusco" in shown(waiting)
     olt(waiting, site="")
     assert "No poller serves OLTs without a site" in shown(waiting)

@@ -22,7 +22,7 @@ from portal.tables import (
 from tests.support import seed_quotas
 from tests.support.cast import HOUR
 from tests.support.pages import Visitor, soup, text_of, title_of
-from tests.support.web import complaints, english, form_values, statements, written
+from tests.support.web import complaints, english, form_values, statements, update_rows, written
 
 
 @pytest.fixture
@@ -73,14 +73,12 @@ def test_a_row_says_how_it_stands_how_it_will_end_and_what_was_lost(seeded: Flas
 
 
 def test_without_a_forecast_nothing_is_foretold(seeded: Flask, hour: datetime) -> None:
-    with written(seeded) as session:
-        session.execute(update(QuotaTracker).values(forecast=None, forecast_details=None))
+    update_rows(seeded, QuotaTracker, forecast=None, forecast_details=None)
     assert "Will end" not in text_of(english(seeded).get(at(hour)))
 
 
 def test_a_forecast_whose_details_are_of_another_version_is_told_without_a_cause(seeded: Flask, hour: datetime) -> None:
-    with written(seeded) as session:
-        session.execute(update(QuotaTracker).values(forecast_details={"why": "?"}))
+    update_rows(seeded, QuotaTracker, forecast_details={"why": "?"})
     assert "Will end at 9 of 12" in text_of(english(seeded).get(at(hour)))
 
 
@@ -247,8 +245,7 @@ def test_the_list_of_violations_says_what_was_lost_and_who_was_told(seeded: Flas
         assert words in text_of(page)
     for query, count in (("severity=HIGH", 1), ("severity=LOW", 0), ("window=1h", 1), ("olt=2", 0), ("notified=x", 1)):
         assert len(olts(person, f"/violations/?{query}")) == count, query
-    with written(seeded) as session:
-        session.execute(update(QuotaViolation).values(notified=False, notified_at=None))
+    update_rows(seeded, QuotaViolation, notified=False, notified_at=None)
     assert len(olts(person, "/violations/?notified=no")) == 1
     assert olts(person, "/violations/?notified=yes") == []
 
@@ -280,8 +277,7 @@ def test_an_empty_list_of_violations_says_what_is_known(seeded: Flask, hour: dat
     assert "No hour has been judged yet" in text_of(page)
     assert title_of(page) == "No violation in the last day; the last hour is being judged"
     assert "not judged yet" in text_of(person.get("/quotas/"))
-    with written(seeded) as session:
-        session.execute(update(QuotaTracker).values(status=QuotaStatus.COMPLETED))
+    update_rows(seeded, QuotaTracker, status=QuotaStatus.COMPLETED)
     page = person.get("/violations/")
     assert "No violation yet" in text_of(page) and title_of(page) == "No violation in the last day"
 
@@ -369,11 +365,9 @@ def test_an_olt_shows_its_last_24_hours_each_with_a_word(seeded: Flask, broken: 
 
 
 def test_interrupted_quotas_are_no_broken_promises(seeded: Flask, hour: datetime) -> None:
-    with written(seeded) as session:
-        session.execute(update(QuotaTracker).where(QuotaTracker.olt_id == 2).values(status=QuotaStatus.INTERRUPTED))
+    update_rows(seeded, QuotaTracker, QuotaTracker.olt_id == 2, status=QuotaStatus.INTERRUPTED)
     page = english(seeded, "viewer").get(at(hour))
     assert title_of(page) == "No quota at risk"
     assert "1 of 1 OLTs keep all their promises" in text_of(page)
-    with written(seeded) as session:
-        session.execute(update(QuotaTracker).values(status=QuotaStatus.INTERRUPTED))
+    update_rows(seeded, QuotaTracker, status=QuotaStatus.INTERRUPTED)
     assert title_of(english(seeded, "viewer").get(at(hour))) == "All 2 quotas were interrupted"

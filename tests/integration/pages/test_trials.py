@@ -17,7 +17,7 @@ from portal.services.trying import trials
 from portal.tables import Olt, Trial, TrialMode, TrialStatus
 from tests.support import builders, seed
 from tests.support.pages import Visitor, path_of, soup, text_of, title_of
-from tests.support.web import english, statements, written
+from tests.support.web import english, statements, update_rows, written
 
 EVIL = '<img src=x onerror="alert(1)">'
 ROW = {"index": "4194312448.2", "at": [0, 1, 1, 2], "raw": "-2150", "value": -21.5, "reason": "", "online": None}
@@ -43,8 +43,7 @@ def answer(*rows: dict[str, Any], **changes: Any) -> dict[str, Any]:
 
 
 def end(app: Flask, **values: Any) -> None:
-    with written(app) as session:
-        session.execute(update(Trial).values(finished_at=clock.now(), **values))
+    update_rows(app, Trial, finished_at=clock.now(), **values)
 
 
 def press(person: Visitor, path: str, **values: Any) -> TestResponse:
@@ -154,8 +153,7 @@ def test_our_own_words_about_a_failure_are_in_the_readers_language(built: Flask)
 def test_a_test_that_nobody_takes_stops_waiting_and_says_what_to_do(built: Flask) -> None:
     person = english(built)
     press(person, "/trials/nodes/2")
-    with written(built) as session:
-        session.execute(update(Trial).values(created_at=clock.now() - timedelta(minutes=2)))
+    update_rows(built, Trial, created_at=clock.now() - timedelta(minutes=2))
     assert "No worker of the tests seems to be running" in text_of(person.get("/trials/1"))
     with written(built) as session:
         long_ago = clock.now() - timedelta(minutes=5)
@@ -187,8 +185,7 @@ def test_buttons_are_there_for_operators_on_olts_that_may_be_asked(built: Flask)
         assert len(shown.select("#trial")) == 1, path
         assert soup(viewer.get(path)).select("[id^=try-], #trial") == [], path
     assert soup(operator.get("/olts/1")).select("form[action='/trials/olts/1'] [name=oid]") != []
-    with written(built) as session:
-        session.execute(update(Olt).values(enabled=False))
+    update_rows(built, Olt, enabled=False)
     assert soup(operator.get("/olts/1")).select("button[id^=try-], form[action^='/trials']") == []
     assert soup(operator.get("/olts/1/workflow")).select("button[id^=try-]") == []
 

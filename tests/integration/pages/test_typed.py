@@ -8,7 +8,7 @@ from datetime import timedelta
 import pytest
 from bs4 import BeautifulSoup
 from flask import Flask
-from sqlalchemy import select, update
+from sqlalchemy import select
 
 from portal import clock
 from portal.domain.statuses import OltState
@@ -17,7 +17,7 @@ from portal.queries import workflows
 from portal.tables import Olt, WorkflowNode
 from tests.support import builders, seed
 from tests.support.pages import Visitor, soup, text_of
-from tests.support.web import complaints, english, form_values, written
+from tests.support.web import complaints, english, form_values, update_rows
 
 
 @pytest.fixture
@@ -84,16 +84,13 @@ def test_a_cursor_that_no_page_made_shows_the_first_page(built: Flask, values: l
 def test_no_next_run_is_promised_where_the_olt_is_held_back(seeded: Flask) -> None:
     person = english(seeded, "viewer")
     soon = clock.now() + timedelta(minutes=7)
-    with written(seeded) as session:
-        session.execute(update(WorkflowNode).where(WorkflowNode.master_id.is_(None)).values(next_run_at=soon))
+    update_rows(seeded, WorkflowNode, WorkflowNode.master_id.is_(None), next_run_at=soon)
     assert "in 7 min" in text_of(person.get("/onus/1"))
     assert "in 7 min" in text_of(person.get("/workflows/"))
-    with written(seeded) as session:
-        session.execute(update(Olt).values(state=OltState.UNREACHABLE))
+    update_rows(seeded, Olt, state=OltState.UNREACHABLE)
     assert "in 7 min" not in text_of(person.get("/onus/1"))
     assert "in 7 min" not in text_of(person.get("/workflows/"))
-    with written(seeded) as session:
-        session.execute(update(Olt).values(state=OltState.PAUSED, paused_reason="works"))
+    update_rows(seeded, Olt, state=OltState.PAUSED, paused_reason="works")
     assert "in 7 min" not in text_of(person.get("/workflows/"))
     with seeded.app_context():
         row = workflows.page().rows[0]

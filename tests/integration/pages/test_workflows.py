@@ -26,7 +26,7 @@ from tests.support.boards import BOARD, DESCRIPTION, DISCOVERY, RX, SERIAL, more
 from tests.support.builders import make_execution
 from tests.support.databases import Databases
 from tests.support.pages import Visitor, path_of, soup, text_of, title_of
-from tests.support.web import complaints, english, form_values, statements, written
+from tests.support.web import complaints, english, form_values, statements, update_rows, written
 
 
 def card(person: Visitor, node_id: int) -> Tag:
@@ -324,8 +324,7 @@ def test_run_now_in_a_fragment_shows_the_waiting_execution_where_it_was_pressed(
 def test_run_now_on_a_disabled_olt_is_refused_with_a_reason(board: Flask) -> None:
     person = english(board)
     person.get(BOARD)
-    with written(board) as session:
-        session.execute(update(Olt).values(enabled=False))
+    update_rows(board, Olt, enabled=False)
     assert person.post(f"/workflow-nodes/{RX}/run").status_code == 303
     page = person.get(BOARD)
     assert soup(page).select_one("[data-flash].fx-red") is not None
