@@ -27,7 +27,7 @@ from portal.services.dispatch import clock
 from portal.services.errors import Conflict
 from portal.services.network import workflows
 from portal.tables import AuditLog, Execution, ExecutionPlan, NodePace, Olt, Pool, QuotaLoss, QuotaTracker, WorkflowNode
-from tests.support.builders import make_node, make_olt
+from tests.support.builders import make_node, make_olt, make_tracker
 from tests.support.cast import ACTOR, MINUTE, NOW, TEN
 from tests.support.statements import statements_of
 
@@ -55,14 +55,7 @@ def stored(session: Session, status: PlanStatus = PlanStatus.ACTIVE) -> list[Exe
 
 
 def tracker(olt_id: int, task_type: str, **counts: int) -> None:
-    given = dict.fromkeys(("quota_completed", "quota_failed", "quota_skipped", "quota_pending"), 0) | {
-        f"quota_{name}": slots for name, slots in counts.items()
-    }
-    with transaction() as session:
-        session.add(QuotaTracker(
-            olt_id=olt_id, task_type=task_type, period_start=TEN, period_end=TEN + quota.HOUR, created_at=NOW,
-            updated_at=NOW, basis=[], quota_required=sum(given.values()), **given,
-        ))  # fmt: skip
+    make_tracker(olt_id, task_type, TEN, quota.Counts(**counts))
 
 
 def told(session: Session) -> dict[str, tuple[int | None, dict[str, Any] | None]]:

@@ -21,7 +21,7 @@ from portal.services.coordinating.audit import Audited, Difference
 from portal.services.network import workflows
 from portal.tables import CoordinatorLog, QuotaLoss, QuotaTracker, QuotaViolation, WorkflowNode
 from tests.integration.test_quotas import at, pending_ones, refresh, run
-from tests.support.builders import make_node, make_olt
+from tests.support.builders import make_node, make_olt, make_tracker
 from tests.support.cast import ACTOR, HOUR, MINUTE
 from tests.support.commands import Run, commands
 from tests.support.ticking import tick
@@ -32,14 +32,7 @@ INTERRUPTED, NONE_DONE = QuotaStatus.INTERRUPTED, QuotaStatus.FAILED
 
 def add(olt_id: int, task: str, hour: datetime, counts: Counts, status: QuotaStatus = OPEN, **fields: Any) -> int:
     """A tracker as the coordinator would have left it; returns its id."""
-    row = QuotaTracker(
-        olt_id=olt_id, task_type=task, period_start=hour, period_end=hour + HOUR, quota_required=counts.required,
-        quota_completed=counts.completed, quota_failed=counts.failed, quota_skipped=counts.skipped,
-        quota_pending=counts.pending, status=status, basis=[], created_at=hour, updated_at=hour, **fields,
-    )  # fmt: skip
-    db.session.add(row)
-    db.session.commit()
-    return row.id
+    return make_tracker(olt_id, task, hour, counts, status=status, **fields).id
 
 
 def add_violation(olt_id: int, task: str, hour: datetime, severity: Severity, **fields: Any) -> int:
@@ -126,12 +119,7 @@ def test_at_risk_is_the_domains_rule_at_every_minute(session: Session, now: date
             task, begin = f"get_{required}_{done}_{lost}_{late}", now + late * MINUTE
             counts = Counts(completed=done, failed=lost, pending=required - done - lost)
             kept[task] = counts, begin if late > 5 else now
-            db.session.add(
-                QuotaTracker(olt_id=lima, task_type=task, period_start=now, period_end=now + HOUR,
-                             quota_required=required, quota_completed=done, quota_failed=lost,
-                             quota_pending=counts.pending, basis=[], created_at=begin, updated_at=now)
-            )  # fmt: skip
-    db.session.commit()
+            make_tracker(lima, task, now, counts, created_at=begin)
     for minute in (0, 13, 30, 59, 61):
         moment = now + minute * MINUTE
         ruled = {task for task, (counts, begin) in kept.items() if quota.at_risk(counts, now, moment, begin)}

@@ -1,19 +1,20 @@
 """What is compared of an OLT on which a template is tried: the same span before and since, task by task."""
 
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 
 import pytest
 from sqlalchemy.orm import Session
 
+from portal.domain.quota import Counts
 from portal.domain.statuses import ExecutionStatus, Trigger
 from portal.queries import rollouts
 from portal.services.network import rollouts as service
 from portal.services.network import template_nodes, templates
-from portal.tables import Execution, QuotaTracker, TemplateRollout
-from tests.support.builders import make_olt
-from tests.support.cast import ACTOR
+from portal.tables import Execution, TemplateRollout
+from tests.support.builders import make_olt, make_tracker
+from tests.support.cast import ACTOR, at
 
-START = datetime(2026, 11, 27, 10, 20, tzinfo=UTC)
+START = at("10:20")
 NOW = START + timedelta(hours=2)
 
 
@@ -29,22 +30,16 @@ def tried(session: Session) -> TemplateRollout:
 
 def ran(session: Session, minutes: int, ms: int, status: str = "SUCCESS", trigger: str = "schedule") -> None:
     """A run so many minutes after the start."""
-    at = START + timedelta(minutes=minutes)
+    slot = START + timedelta(minutes=minutes)
     session.add(Execution(
-        node_name="Rx", olt_id=1, device_key="a", priority=40, scheduled_for=at, status=ExecutionStatus(status),
+        node_name="Rx", olt_id=1, device_key="a", priority=40, scheduled_for=slot, status=ExecutionStatus(status),
         trigger=Trigger(trigger), task_type="get_rx", duration_ms=ms,
     ))  # fmt: skip
     session.commit()
 
 
-def promised(session: Session, hour: int, required: int, completed: int) -> None:
-    start = datetime(2026, 11, 27, hour, tzinfo=UTC)
-    session.add(QuotaTracker(
-        olt_id=1, task_type="get_rx", period_start=start, period_end=start + timedelta(hours=1),
-        quota_required=required, quota_completed=completed, quota_pending=required - completed,
-        created_at=start, updated_at=start,
-    ))  # fmt: skip
-    session.commit()
+def promised(hour: int, required: int, completed: int) -> None:
+    make_tracker(1, "get_rx", at(f"{hour:02}:00"), Counts(completed=completed, pending=required - completed))
 
 
 def test_the_same_span_before_and_since_is_compared(session: Session, tried: TemplateRollout) -> None:
@@ -66,7 +61,7 @@ def test_only_whole_hours_of_promises_count_and_the_hour_of_the_start_does_not(
     session: Session, tried: TemplateRollout
 ) -> None:
     for hour, required, completed in ((9, 6, 6), (10, 6, 1), (11, 6, 3), (12, 6, 0)):
-        promised(session, hour, required, completed)
+        promised(hour, required, completed)
     before, since = rollouts.compare(tried, NOW).tasks["get_rx"]
     assert (before.required, before.completed, before.kept) == (6, 6, 100)
     assert (since.required, since.completed, since.kept) == (6, 3, 50)

@@ -1,17 +1,20 @@
 """Rows for tests, made through the services: Huawei OLT-LIMA, ZTE OLT-CUSCO. They need an app context."""
 
+from dataclasses import asdict
 from datetime import datetime
 from typing import Any, TypeVar
 
 from portal.domain.catalogue_data import BrandData, parse
+from portal.domain.quota import Counts
 from portal.extensions import db
 from portal.services.network import credentials, olts, workflows
 from portal.services.people import users
-from portal.tables import Brand, Credential, Execution, Olt, User, WorkflowNode
+from portal.tables import Brand, Credential, Execution, Olt, QuotaTracker, User, WorkflowNode
 from tests.support import catalogues
-from tests.support.cast import ACTOR, COMMUNITY, NOW, PASSWORD
+from tests.support.cast import ACTOR, COMMUNITY, HOUR, NOW, PASSWORD
 
 Row = TypeVar("Row", Credential, Olt, User, WorkflowNode)
+Made = TypeVar("Made", Execution, QuotaTracker)
 
 
 HUAWEI = parse(
@@ -149,21 +152,33 @@ def make_chained(master: WorkflowNode, key: str = "description", now: datetime =
 
 def make_execution(node: WorkflowNode, slot: datetime = NOW, **fields: Any) -> Execution:
     """An execution of `node` that waits since `slot`, unless `fields` say otherwise."""
-    olt, session = node.workflow.olt, db.session()
+    olt = node.workflow.olt
     given = {"node_id": node.id, "node_name": node.name, "olt_id": olt.id, "device_key": olt.device_key,
              "priority": node.priority, "scheduled_for": slot, "queued_at": slot}  # fmt: skip
-    execution = Execution(**given | fields)
-    session.add(execution)
-    if session.info.get("writing"):  # the transaction() around it commits
-        session.flush()
-    else:
-        session.commit()
-    return execution
+    return _kept(Execution(**given | fields))
+
+
+def make_tracker(olt_id: int, task_type: str, hour: datetime, counts: Counts, **fields: Any) -> QuotaTracker:
+    """The quota of one hour as the coordinator would have left it."""
+    given: dict[str, Any] = {f"quota_{name}": slots for name, slots in asdict(counts).items()}
+    given |= {"olt_id": olt_id, "task_type": task_type, "period_start": hour, "period_end": hour + HOUR, "basis": [],
+              "quota_required": counts.required, "created_at": hour, "updated_at": hour}  # fmt: skip
+    return _kept(QuotaTracker(**given | fields))
 
 
 def make_user(username: str = ACTOR, role: str = "admin", now: datetime = NOW, password: str = PASSWORD) -> User:
     """A user who can log in with PASSWORD."""
     return _get(User, users.create(username, password, role, "cli", now))
+
+
+def _kept(row: Made) -> Made:
+    session = db.session()
+    session.add(row)
+    if session.info.get("writing"):  # the transaction() around it commits
+        session.flush()
+    else:
+        session.commit()
+    return row
 
 
 def _get(table: type[Row], ident: int) -> Row:

@@ -8,6 +8,7 @@ from sqlalchemy import delete, select, update
 
 from portal import clock
 from portal.domain import quota
+from portal.domain.quota import Counts
 from portal.domain.statuses import QuotaStatus
 from portal.tables import (
     AuditLog,
@@ -20,6 +21,7 @@ from portal.tables import (
     WorkflowNode,
 )
 from tests.support import seed_quotas
+from tests.support.builders import make_tracker
 from tests.support.cast import HOUR
 from tests.support.pages import Visitor, soup, text_of, title_of
 from tests.support.web import complaints, english, form_values, statements, update_rows, written
@@ -36,12 +38,9 @@ def hour(seeded: Flask) -> datetime:
         session.execute(delete(QuotaTracker))
         session.execute(delete(QuotaLoss))
         session.execute(delete(QuotaViolation))
-        common = {"task_type": "get_rx", "period_start": start, "period_end": start + HOUR, "created_at": start,
-                  "updated_at": start, "quota_required": 12, "basis": []}  # fmt: skip
-        session.add(QuotaTracker(olt_id=1, quota_completed=10, quota_pending=2, forecast=12, **common))
+        make_tracker(1, "get_rx", start, Counts(completed=10, pending=2), forecast=12)
         why = {"cause": "olt_busy", "node": "discovery", "seconds": 40}
-        session.add(QuotaTracker(olt_id=2, quota_completed=2, quota_failed=3, quota_pending=7, forecast=9,
-                                 forecast_details=why, **common))  # fmt: skip
+        make_tracker(2, "get_rx", start, Counts(completed=2, failed=3, pending=7), forecast=9, forecast_details=why)
         session.add(QuotaLoss(olt_id=2, task_type="get_rx", period_start=start, cause="timeout", failed=3))
     return start
 
@@ -179,8 +178,7 @@ def test_the_list_costs_the_same_number_of_statements_whatever_it_shows(seeded: 
                          credential_id=first.credential_id, created_at=first.created_at)  # fmt: skip
             session.add(device)
             session.flush()
-            session.add(QuotaTracker(olt_id=device.id, task_type="get_rx", period_start=hour, period_end=hour + HOUR,
-                                     quota_required=3, quota_pending=3, created_at=hour, updated_at=hour))  # fmt: skip
+            make_tracker(device.id, "get_rx", hour, Counts(pending=3))
     assert statements(seeded, person, at(hour)) == few <= 15
     assert len(olts(person, at(hour))) == 50
 
