@@ -3,7 +3,7 @@
 `python -m bench.killed_writers` does it 500 times.
 """
 
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -15,6 +15,7 @@ from portal.domain.statuses import ExecutionStatus, Trigger
 from portal.extensions import db, transaction
 from portal.services.dispatch import executions
 from portal.tables import Execution, ExecutionAttempt, ExecutionStep, Olt, OnuData
+from tests.support.cast import NOW
 
 pytestmark = [pytest.mark.integration, pytest.mark.fault, pytest.mark.timeout(240)]
 
@@ -62,7 +63,7 @@ def ended_twice(first: datetime) -> dict[int, int]:
 
 @pytest.mark.parametrize("law", BREAKS)
 def test_f24_the_audit_sees_what_is_half_written(tmp_path: Path, law: str) -> None:
-    first = datetime(2026, 11, 27, 10, 0, tzinfo=UTC)
+    first = NOW
     with committing.product(where=tmp_path):
         (master,) = ended_twice(first).values()
         laws = {master: first}, 1, first + timedelta(seconds=1)

@@ -5,7 +5,7 @@ import fcntl
 import os
 import re
 from collections.abc import Callable
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -20,9 +20,9 @@ from portal.services import decision_file, decisions
 from portal.tables import CoordinatorLog
 from scheduler import upkeep
 from tests.support import builders
-from tests.support.cast import LIMA
+from tests.support.cast import LIMA, at
 
-TEN = datetime(2026, 11, 27, 15, 0, tzinfo=UTC)  # 10:00 in Lima
+TEN_IN_LIMA = at("15:00")  # 10:00 in Lima
 ID = re.compile(r" id=(\d+)\)$")
 
 
@@ -36,7 +36,7 @@ def path(app: Flask, tmp_path: Path) -> Any:
 def decide(count: int = 1, message: str = "discovery: skipped", seconds: float = 0, **fields: Any) -> None:
     with transaction() as session:
         for number in range(count):
-            moment = TEN + timedelta(seconds=seconds + number)
+            moment = TEN_IN_LIMA + timedelta(seconds=seconds + number)
             decisions.record(session, EventType.SLOT_SKIPPED, message, moment, level="WARNING", **fields)
 
 
@@ -251,7 +251,7 @@ POSTGRESQL = pytest.mark.parametrize("database_url", ["postgresql"], indirect=Tr
 def other(path: Path) -> Any:
     """Another process' transaction that has an id and is not committed yet."""
     with Session(db.engine) as session:
-        decisions.record(session, EventType.SYSTEM, "late", TEN)
+        decisions.record(session, EventType.SYSTEM, "late", TEN_IN_LIMA)
         session.flush()
         yield session
 
@@ -280,7 +280,7 @@ def test_a_row_that_never_comes_is_waited_for_no_longer_than_its_transaction(pat
 @POSTGRESQL
 def test_several_late_rows_are_written_once_each(path: Path, other: Session) -> None:
     with Session(db.engine) as third:
-        decisions.record(third, EventType.SYSTEM, "later", TEN)
+        decisions.record(third, EventType.SYSTEM, "later", TEN_IN_LIMA)
         third.flush()
         decide(1)
         follow(path)

@@ -3,7 +3,7 @@
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from threading import Event
 
 import pytest
@@ -23,7 +23,7 @@ from portal.tables import CoordinatorLog, Execution, ExecutionAttempt, Execution
 from scheduler import due, planner
 from scheduler.tick import next_cron
 from tests.support.builders import make_chained, make_node, make_olt
-from tests.support.cast import ACTOR, SECOND
+from tests.support.cast import ACTOR, SECOND, at
 from tests.support.ticking import tick
 
 
@@ -305,7 +305,7 @@ def test_an_execution_that_is_being_started_is_not_interrupted_by_a_disabling(ap
             verb()
             db.session.remove()
 
-    soon = datetime(2026, 11, 27, 10, 2, tzinfo=UTC)
+    soon = at("10:02")
     with ThreadPoolExecutor(2) as threads:
         start = threads.submit(in_app, lambda: executions.start(ident, 1, "poller-1", soon, soon, slowly))
         assert started_it.wait(20)

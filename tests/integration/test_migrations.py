@@ -1,6 +1,6 @@
 """Migrations on both databases: up, down, and the same tables as the models."""
 
-from datetime import UTC, datetime
+from datetime import datetime
 from pathlib import Path
 
 import pytest
@@ -17,6 +17,7 @@ from portal.extensions import db, transaction
 from portal.models.types import EncryptedText
 from portal.services import audit
 from portal.tables import AuditLog, Brand, Channel, Credential, Notification, Olt
+from tests.support.cast import NOW
 from tests.support.databases import FERNET_KEY, Databases
 
 FOLDER = str(Path(__file__).resolve().parents[2] / "migrations")
@@ -109,12 +110,12 @@ def before_0007(now: datetime) -> None:
 def test_0007_forgets_tokens_that_were_shown_and_leaves_one_active_plan(empty: Flask) -> None:
     with empty.app_context():
         upgrade(FOLDER)
-        before_0007(datetime(2026, 11, 27, 10, tzinfo=UTC))
+        before_0007(NOW)
         upgrade(FOLDER)
         wrong, right = db.session.scalars(select(Channel).order_by(Channel.id))
         assert (wrong.host, right.host) == ("", "alerts.example.net")
         assert (wrong.last_error, right.last_error) == ("refused", "")
-        assert (wrong.last_sent_at, right.last_sent_at) == (datetime(2026, 11, 27, 10, tzinfo=UTC), None)
+        assert (wrong.last_sent_at, right.last_sent_at) == (NOW, None)
         told = [row["address"][1] for row in db.session.scalars(select(AuditLog.changes).order_by(AuditLog.id))]
         assert told == ["matrixs://…", "jsons://alerts.example.net"]
         states = db.session.scalars(text("SELECT status FROM execution_plans ORDER BY id")).all()

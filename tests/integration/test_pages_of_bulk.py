@@ -21,6 +21,7 @@ from portal.queries import olts
 from portal.tables import AuditLog, Execution, Olt
 from portal.web import olt_picks
 from tests.support import builders, seed
+from tests.support.cast import at
 from tests.support.pages import Visitor, path_of, soup, text_of, title_of
 from tests.support.web import complaints, english, update_rows, written
 
@@ -327,7 +328,7 @@ def test_the_menu_of_an_olt_leads_to_its_pause_and_back(three: Flask) -> None:
     assert path_of(person.post(str(link["href"]), reason="work").headers["Location"]) == "/olts/1"
 
 
-NOON = datetime(2026, 11, 27, 12, tzinfo=UTC)
+NOON = at("12:00")
 HELD: list[tuple[dict[str, Any], bool]] = [
     ({}, True),
     ({"enabled": False}, False),

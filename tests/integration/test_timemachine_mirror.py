@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, replace
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from random import Random
 from typing import Any
 
@@ -32,10 +32,11 @@ from scheduler.timemachine.events import AddNode, Havoc, PollersUp, SchedulerUp,
 from scheduler.timemachine.machine import JUDGED, SAMPLED, Machine
 from scheduler.timemachine.recall import Recall
 from scheduler.timemachine.world import ALL_SITES, Node, NodeSpec, OltSpec, Rules, World
+from tests.support.cast import at
 from tests.support.databases import Databases
 from tests.support.mirror import Mirror, run_rows, skip_rows
 
-BEGIN = datetime(2026, 11, 27, 10, 40, tzinfo=UTC)
+BEGIN = at("10:40")
 END = BEGIN + timedelta(minutes=40)  # the first hour has been closed
 
 pytestmark = pytest.mark.timeout(600)  # some hundred transactions each

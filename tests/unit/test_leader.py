@@ -14,8 +14,9 @@ from portal import queueing
 from portal.domain.tempo import NORMAL
 from scheduler import process
 from scheduler.process import LEADER_KEY, LeaderScheduler
+from tests.support.cast import NOW
 
-TEN = datetime(2026, 11, 27, 10, 0, tzinfo=UTC).timestamp()
+TEN = NOW.timestamp()
 REAP_JOB = "periodic-reap"
 
 

@@ -1,10 +1,9 @@
 """Audit rows never hold a secret."""
 
-from datetime import UTC, datetime
-
 from portal.domain.statuses import NodeKind
 from portal.services import audit
 from portal.tables import Olt
+from tests.support.cast import NOW
 
 
 def test_what_is_stored_under_a_secrets_name_is_masked_wherever_it_stands() -> None:
@@ -22,8 +21,7 @@ def test_what_is_stored_under_a_secrets_name_is_masked_wherever_it_stands() -> N
 
 
 def test_changes_are_kept_as_plain_json() -> None:
-    moment = datetime(2026, 11, 27, 10, 0, tzinfo=UTC)
-    shown = audit.masked({"kind": NodeKind.GET, "at": [None, moment], "keys": ("a", "b")})
+    shown = audit.masked({"kind": NodeKind.GET, "at": [None, NOW], "keys": ("a", "b")})
     assert shown == {"kind": "get", "at": [None, "2026-11-27T10:00:00+00:00"], "keys": ["a", "b"]}
 
 

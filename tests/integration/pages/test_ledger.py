@@ -4,7 +4,7 @@ import csv
 import io
 import json
 from collections.abc import Iterator
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 
 import pytest
 from flask import Flask
@@ -18,11 +18,12 @@ from portal.web.export import harmless
 from tests.support import seed
 from tests.support.api import Client, make_token
 from tests.support.builders import make_chained, make_node, make_olt
+from tests.support.cast import at
 from tests.support.ledger import add_day, enter_hours
 from tests.support.pages import soup, text_of, title_of
 from tests.support.web import english, statements, written
 
-UP_TO = datetime(2026, 11, 27, 14, 0, tzinfo=UTC)
+UP_TO = at("14:00")
 TODAY = UP_TO.replace(hour=0)
 MINUTE = 60_000
 

@@ -3,7 +3,7 @@
 import json
 import socket
 from dataclasses import replace
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
 import pytest
@@ -18,6 +18,7 @@ from portal.queries.pollers import PoolRow, StatsPoint
 from portal.tables import AuditLog, Poller, PollerStats, Pool
 from portal.web import charts
 from tests.support import seed
+from tests.support.cast import at
 from tests.support.commands import Run, commands
 from tests.support.databases import Databases
 from tests.support.pages import Visitor, path_of, soup, text_of, title_of
@@ -247,7 +248,7 @@ def test_pools_and_a_thinned_history_on_postgresql(settings: Settings, databases
         db.engine.dispose()
 
 
-MOMENT = datetime(2026, 11, 27, 10, 0, 7, tzinfo=UTC)
+MOMENT = at("10:00:07")
 BOX = charts.window(MOMENT, timedelta(hours=1), timedelta(seconds=10), timedelta(minutes=1))
 
 

@@ -23,7 +23,7 @@ from tests.support.builders import make_execution
 from tests.support.pages import soup
 from tests.support.web import english, statements
 
-HOUR = datetime(2026, 11, 27, 9, 0, tzinfo=UTC)
+NINE = datetime(2026, 11, 27, 9, 0, tzinfo=UTC)
 NOW = datetime(2026, 11, 27, 10, 30, tzinfo=UTC)
 
 
@@ -31,9 +31,9 @@ class Cast:
     """OLT 1 with rx each 10 min since 8:00; what the tests write of it."""
 
     def __init__(self) -> None:
-        self.olt = builders.make_olt("OLT-7", HOUR)
-        rx = builders.make_node(self.olt, "rx", HOUR, kind="get", oid="huawei.onu_rx_power", interval="10m")
-        self.rx = self.clock(rx.id, HOUR - timedelta(hours=1))
+        self.olt = builders.make_olt("OLT-7", NINE)
+        rx = builders.make_node(self.olt, "rx", NINE, kind="get", oid="huawei.onu_rx_power", interval="10m")
+        self.rx = self.clock(rx.id, NINE - timedelta(hours=1))
 
     def clock(self, node_id: int, anchor: datetime, next_run: datetime = NOW, seconds: int = 600) -> int:
         with transaction() as session:
@@ -68,7 +68,7 @@ class Cast:
             decisions.record(session, EventType.SLOT_SKIPPED, "skipped", last, olt_id=1, node_id=self.rx, reason=reason,
                              scheduled_for=last, details=details)  # fmt: skip
 
-    def picture(self, start: datetime = HOUR, now: datetime = NOW) -> timeline.Picture:
+    def picture(self, start: datetime = NINE, now: datetime = NOW) -> timeline.Picture:
         olt = db.session.get(Olt, 1)
         assert olt is not None
         return timeline.picture(query.of_olt(olt, start, now), 0, now)
@@ -87,7 +87,7 @@ def cast(app: Flask) -> Iterator[Cast]:
 
 
 def at(minute: float) -> datetime:
-    return HOUR + timedelta(minutes=minute)
+    return NINE + timedelta(minutes=minute)
 
 
 def marks(row: timeline.Row, kind: str) -> list[timeline.Mark]:
@@ -99,7 +99,7 @@ def test_without_a_plan_the_slots_are_those_of_the_clock(cast: Cast) -> None:
     picture = cast.picture()
     assert [mark.x for mark in marks(picture.rows[0], "outline")] == [0, 200, 400, 600, 800, 1000]
     assert picture.planned is False
-    assert marks(cast.row(HOUR + timedelta(hours=2)), "outline")[0].x == 0
+    assert marks(cast.row(NINE + timedelta(hours=2)), "outline")[0].x == 0
 
 
 def test_a_clock_says_nothing_of_the_time_before_its_anchor(cast: Cast) -> None:
@@ -118,12 +118,12 @@ def test_a_cron_line_has_its_firings(cast: Cast) -> None:
 def test_with_a_plan_the_slots_stand_where_it_expects_them(cast: Cast) -> None:
     pace = Pace(60_000, 90_000)
     node = PlanNode(cast.rx, "rx", "get_rx", 40, at(20), 1200, pace)
-    plan = plans.make([node], HOUR, HOUR, plans.Occupied(None, at(22)))
+    plan = plans.make([node], NINE, NINE, plans.Occupied(None, at(22)))
     with transaction() as session:
-        session.add(ExecutionPlan(olt_id=1, period_start=HOUR, period_end=at(60), plan_data=plans.as_json(plan),
-                                  status=PlanStatus.ACTIVE, created_at=HOUR, updated_at=HOUR))  # fmt: skip
-        session.add(ExecutionPlan(olt_id=1, period_start=HOUR, period_end=at(60), plan_data={"why": "", "nodes": []},
-                                  status=PlanStatus.SUPERSEDED, created_at=HOUR, updated_at=HOUR))  # fmt: skip
+        session.add(ExecutionPlan(olt_id=1, period_start=NINE, period_end=at(60), plan_data=plans.as_json(plan),
+                                  status=PlanStatus.ACTIVE, created_at=NINE, updated_at=NINE))  # fmt: skip
+        session.add(ExecutionPlan(olt_id=1, period_start=NINE, period_end=at(60), plan_data={"why": "", "nodes": []},
+                                  status=PlanStatus.SUPERSEDED, created_at=NINE, updated_at=NINE))  # fmt: skip
     picture = cast.picture()
     assert picture.planned is True
     outlines = marks(picture.rows[0], "outline")
@@ -132,7 +132,7 @@ def test_with_a_plan_the_slots_stand_where_it_expects_them(cast: Cast) -> None:
 
 
 def test_a_run_is_a_bar_and_its_wait_a_hatch_that_names_who_held_the_olt(cast: Cast) -> None:
-    other = cast.clock(builders.make_node(cast.olt, now=HOUR).id, HOUR)
+    other = cast.clock(builders.make_node(cast.olt, now=NINE).id, NINE)
     cast.run(at(10), took=120, node=other)
     cast.run(at(10), start=120, took=60)
     row = next(row for row in cast.picture().rows if row.node_id == cast.rx)
@@ -230,12 +230,12 @@ def test_now_is_a_line_in_its_hour_only_and_moves_in_steps(cast: Cast) -> None:
 
 
 def test_many_slots_become_few_shapes_and_their_gaps_groups(cast: Cast) -> None:
-    cast.clock(cast.rx, HOUR - timedelta(hours=1), seconds=30)
+    cast.clock(cast.rx, NINE - timedelta(hours=1), seconds=30)
     for number in range(40):
-        cast.run(HOUR + timedelta(seconds=30 * number), took=5)
+        cast.run(NINE + timedelta(seconds=30 * number), took=5)
     with transaction() as session:
         for number in range(40, 60):
-            slot = HOUR + timedelta(seconds=30 * number)
+            slot = NINE + timedelta(seconds=30 * number)
             details = {"slots": 1, "first": slot.isoformat(), "last": slot.isoformat()}
             decisions.record(session, EventType.SLOT_SKIPPED, "s", slot, olt_id=1, node_id=cast.rx, scheduled_for=slot,
                              reason=SkipReason.OLT_UNREACHABLE, details=details)  # fmt: skip
