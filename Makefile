@@ -5,8 +5,10 @@ SHELL := /bin/bash
 PY := .venv/bin/python
 MESSAGES := portal/translations/messages.pot
 ARGS :=
+# Tests run shuffled, the same way each time; ORDER="-p no:randomly" runs them as they stand.
+ORDER := --randomly-seed=14
 # Compiled tests are kept: compiling them costs more than running one.
-PYTEST := env -u PYTHONDONTWRITEBYTECODE $(PY) -m pytest
+PYTEST := env -u PYTHONDONTWRITEBYTECODE $(PY) -m pytest $(ORDER)
 PARALLEL := -n 2 --dist worksteal
 
 .PHONY: help
@@ -32,7 +34,7 @@ unit: ## Rules and pure parts in seconds: no app, no sockets, no set-up (ARGS="-
 
 .PHONY: test-fast
 test-fast: ## Units, services and pages on SQLite, in minutes, without set-up (ARGS="-k name": some)
-	$(PYTEST) -q $(PARALLEL) -m "not live" -k "not postgresql" $(ARGS) tests/unit tests/source tests/integration
+	$(PYTEST) -q $(PARALLEL) -m "not live and not slow" -k "not postgresql" $(ARGS) tests/unit tests/source tests/integration
 
 .PHONY: test
 test: ## Install what tests need and run all of them (ARGS="tests/faults -k name": some)

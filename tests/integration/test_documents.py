@@ -32,7 +32,7 @@ from tests.support.cast import ACTOR, HOUR, MINUTE, SECOND
 from tests.support.live import Live, polled
 from tests.support.stack import StackError
 
-pytestmark = [pytest.mark.integration, pytest.mark.timeout(240)]
+pytestmark = [pytest.mark.integration, pytest.mark.live, pytest.mark.timeout(240)]
 
 PROCESSES = ("scheduler", "pollers", "maintenance", "upkeep")
 SUCCESS, FAILED = ExecutionStatus.SUCCESS, ExecutionStatus.FAILED

@@ -212,6 +212,7 @@ def test_rows_of_the_ledger_go_after_their_time(session: Session, master: Workfl
     assert [day for _, day in days(session)] == [DAY - timedelta(days=729)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(6))
 def test_after_any_history_the_days_say_what_the_runs_and_the_log_say(session: Session, seed: int) -> None:
     history = History(session, random.Random(seed))

@@ -314,6 +314,7 @@ def history(request: pytest.FixtureRequest, session: Session, now: datetime) -> 
     yield made
 
 
+@pytest.mark.slow
 def test_every_tracker_stands_for_its_executions_after_any_history(history: _History) -> None:
     history.go(130)
     with transaction() as session:

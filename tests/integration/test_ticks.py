@@ -444,6 +444,7 @@ def test_a_cron_line_never_answers_with_a_time_that_has_passed(app: Flask, sessi
 # The whole of it over a simulated day
 
 
+@pytest.mark.slow
 def test_over_a_simulated_day_of_outages_and_steps_of_the_clock_every_slot_is_accounted_for(
     session: Session, now: datetime
 ) -> None:

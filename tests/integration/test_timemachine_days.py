@@ -34,6 +34,7 @@ def lived(seed: int, length: timedelta, havoc: Havoc, **more: Any) -> Machine:
     return machine
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("seed", "pollers"), [(1, 12), (2, 2), (3, 5)])
 def test_in_a_day_of_trouble_every_slot_is_in_one_state_and_the_trackers_are_true(seed: int, pollers: int) -> None:
     machine = lived(seed, DAY, Havoc(edits=120, restarts=12), pollers=pollers)

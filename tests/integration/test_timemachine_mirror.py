@@ -104,6 +104,7 @@ def database_url(request: pytest.FixtureRequest, databases: Databases) -> str:
     return databases.url(request.param)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("make", "seed", "database_url"),
     [
