@@ -21,7 +21,7 @@ from portal.services.dispatch import run_requests
 from portal.tables import AuditLog, Execution, Olt, WorkflowNode
 from tests.support.api import Client, by_session, by_token, ended, error_of, furnished, ready
 from tests.support.builders import make_chained, make_execution, make_node, make_olt
-from tests.support.cast import TEN
+from tests.support.cast import ACTOR, TEN
 from tests.support.web import update_rows, written
 
 
@@ -37,7 +37,7 @@ def lima(app: Flask) -> Flask:
         nodes = [make_node(olt, "a"), make_node(olt, "b"), make_node(other, "c")]
         for number in range(10):
             fields: dict[str, Any] = {"status": ExecutionStatus.SUCCESS, "error_kind": None} if number % 2 else {}
-            fields |= {"trigger": Trigger.MANUAL, "requested_by": "rosa"} if number == 4 else {}
+            fields |= {"trigger": Trigger.MANUAL, "requested_by": ACTOR} if number == 4 else {}
             ended(nodes[number % 3], TEN + timedelta(minutes=number), **fields)
             db.session.flush()
         db.session.commit()

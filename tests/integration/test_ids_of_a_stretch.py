@@ -1,7 +1,7 @@
 """Where only some rows count, their first and last ids are not looked for from the ends of the table (PostgreSQL)."""
 
 from collections.abc import Callable
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from types import SimpleNamespace
 from typing import Any
 
@@ -12,8 +12,8 @@ from sqlalchemy.orm import Session
 from portal.queries import pollers, quota_slots
 from portal.services import decision_file
 from portal.services.decision_file import Position
+from tests.support.cast import NOW
 
-NOW = datetime(2026, 3, 12, 10, 0, tzinfo=UTC)
 ROW: Any = SimpleNamespace(olt_id=1, task_type="get_rx", hour=NOW - timedelta(hours=1), end=NOW)
 
 

@@ -32,10 +32,9 @@ from portal.tables import (
     WorkflowNode,
 )
 from tests.support.builders import make_chained, make_execution, make_node, make_olt
-from tests.support.cast import NOW
+from tests.support.cast import HOUR, NOW, at
 
-HOUR = quota.HOUR
-DAY = datetime.fromisoformat("2026-11-27T00:00:00+00:00")
+TODAY = at("00:00")
 
 
 @dataclass
@@ -110,9 +109,9 @@ def test_a_run_is_entered_for_the_master_and_for_each_node_of_its_chain(
         add_run(writing, master, NOW, NOW + timedelta(minutes=1), [steps], status=ExecutionStatus.FAILED, delay=250)
     assert close(NOW) == 1
     assert days(session) == {
-        (master.id, DAY): {"runs": 1, "failures": 1, "duration_ms": 1500, "delay_ms": 250, "values_read": 64,
+        (master.id, TODAY): {"runs": 1, "failures": 1, "duration_ms": 1500, "delay_ms": 250, "values_read": 64,
                            "values_changed": 3, "skips": {}},
-        (chained.id, DAY): {"runs": 1, "failures": 1, "duration_ms": 4000, "delay_ms": 0, "values_read": 10,
+        (chained.id, TODAY): {"runs": 1, "failures": 1, "duration_ms": 4000, "delay_ms": 0, "values_read": 10,
                             "values_changed": 1, "skips": {}},
     }  # fmt: skip
 
@@ -126,8 +125,8 @@ def test_all_tries_of_a_run_cost_the_olt_but_it_is_one_run(
         add_run(writing, master, NOW, NOW + timedelta(minutes=3), [first, second])
     close(NOW)
     found = days(session)
-    assert (found[master.id, DAY]["runs"], found[master.id, DAY]["duration_ms"]) == (1, 2700)
-    assert (found[chained.id, DAY]["runs"], found[chained.id, DAY]["duration_ms"]) == (1, 300)
+    assert (found[master.id, TODAY]["runs"], found[master.id, TODAY]["duration_ms"]) == (1, 2700)
+    assert (found[chained.id, TODAY]["runs"], found[chained.id, TODAY]["duration_ms"]) == (1, 300)
 
 
 def test_hours_of_one_day_add_up_and_the_hour_before_midnight_is_yesterdays(
@@ -136,11 +135,13 @@ def test_hours_of_one_day_add_up_and_the_hour_before_midnight_is_yesterdays(
     steps = [Steps([(master.id, StepStatus.SUCCESS, 100, 5, 1)])]
     with transaction() as writing:
         for hour in (-1, 0, 1):
-            add_run(writing, master, DAY + hour * HOUR, DAY + (hour + 1) * HOUR, steps)  # the last moment of its hour
+            add_run(
+                writing, master, TODAY + hour * HOUR, TODAY + (hour + 1) * HOUR, steps
+            )  # the last moment of its hour
     for hour in (-1, 0, 1):
-        close(DAY + hour * HOUR)
+        close(TODAY + hour * HOUR)
     found = days(session)
-    assert {day: row["runs"] for (_, day), row in found.items()} == {DAY - timedelta(days=1): 1, DAY: 2}
+    assert {day: row["runs"] for (_, day), row in found.items()} == {TODAY - timedelta(days=1): 1, TODAY: 2}
 
 
 def test_what_is_still_active_at_the_close_counts_in_the_hour_in_which_it_ends(
@@ -153,31 +154,31 @@ def test_what_is_still_active_at_the_close_counts_in_the_hour_in_which_it_ends(
         run = writing.get_one(Execution, run_id)
         run.status, run.finished_at = ExecutionStatus.SUCCESS, NOW + timedelta(minutes=80)
     assert close(NOW + HOUR) == 1
-    assert days(session)[master.id, DAY]["runs"] == 1
+    assert days(session)[master.id, TODAY]["runs"] == 1
 
 
 def test_skipped_slots_count_in_the_days_they_belong_to_by_cause(session: Session, master: WorkflowNode) -> None:
     """One row of the log tells of an outage over midnight; the slot of midnight itself is yesterday's."""
-    first = DAY - 2 * HOUR + timedelta(minutes=15)
+    first = TODAY - 2 * HOUR + timedelta(minutes=15)
     with transaction() as writing:
         for reason, start, slots in (
-            (SkipReason.SCHEDULER_DOWN, first, 16), (SkipReason.OLT_BUSY, DAY + 2 * HOUR, 1),
+            (SkipReason.SCHEDULER_DOWN, first, 16), (SkipReason.OLT_BUSY, TODAY + 2 * HOUR, 1),
         ):  # fmt: skip
             last = start + (slots - 1) * timedelta(minutes=15)
             decisions.record(
-                writing, EventType.SLOT_SKIPPED, "x", DAY + 2 * HOUR + timedelta(minutes=1),
+                writing, EventType.SLOT_SKIPPED, "x", TODAY + 2 * HOUR + timedelta(minutes=1),
                 olt_id=master.workflow.olt_id, node_id=master.id, reason=reason,
                 details={"slots": slots, "first": start.isoformat(), "last": last.isoformat()},
             )  # fmt: skip
-        add_run(writing, master, DAY + 2 * HOUR, DAY + 2 * HOUR + timedelta(minutes=5),
+        add_run(writing, master, TODAY + 2 * HOUR, TODAY + 2 * HOUR + timedelta(minutes=5),
                 status=ExecutionStatus.INTERRUPTED, reason=SkipReason.OLT_DISABLED)  # fmt: skip
-        add_run(writing, master, DAY + 2 * HOUR, DAY + 2 * HOUR + timedelta(minutes=6), trigger=Trigger.MANUAL,
+        add_run(writing, master, TODAY + 2 * HOUR, TODAY + 2 * HOUR + timedelta(minutes=6), trigger=Trigger.MANUAL,
                 status=ExecutionStatus.INTERRUPTED, reason=SkipReason.CANCELLED)  # fmt: skip
-    close(DAY + 2 * HOUR)
+    close(TODAY + 2 * HOUR)
     found = days(session)
-    assert found[master.id, DAY - timedelta(days=1)]["skips"] == {"restart": 8}
-    assert found[master.id, DAY]["skips"] == {"restart": 8, "olt_busy": 1, "disabled": 1}
-    assert found[master.id, DAY]["runs"] == 2
+    assert found[master.id, TODAY - timedelta(days=1)]["skips"] == {"restart": 8}
+    assert found[master.id, TODAY]["skips"] == {"restart": 8, "olt_busy": 1, "disabled": 1}
+    assert found[master.id, TODAY]["runs"] == 2
 
 
 def test_the_runs_of_a_deleted_node_are_nobodys(session: Session, master: WorkflowNode) -> None:
@@ -201,15 +202,15 @@ def test_each_hour_is_entered_once_and_not_before_it_has_settled(session: Sessio
     assert ledger.close_due(end + ledger.SETTLED - timedelta(seconds=1)) == 0
     assert ledger.close_due(end + ledger.SETTLED) == 1
     assert ledger.close_due(end + ledger.SETTLED) == 0
-    assert days(session)[master.id, DAY]["runs"] == 1
+    assert days(session)[master.id, TODAY]["runs"] == 1
 
 
 def test_rows_of_the_ledger_go_after_their_time(session: Session, master: WorkflowNode) -> None:
     with transaction() as writing:
         for age in (729, 731):
-            writing.add(NodeDay(node_id=master.id, olt_id=master.workflow.olt_id, day=DAY - timedelta(days=age)))
-    retention.clean_up(DAY, 14, 30)
-    assert [day for _, day in days(session)] == [DAY - timedelta(days=729)]
+            writing.add(NodeDay(node_id=master.id, olt_id=master.workflow.olt_id, day=TODAY - timedelta(days=age)))
+    retention.clean_up(TODAY, 14, 30)
+    assert [day for _, day in days(session)] == [TODAY - timedelta(days=729)]
 
 
 @pytest.mark.slow
@@ -229,7 +230,7 @@ class History:
     """
 
     def __init__(self, session: Session, rng: random.Random) -> None:
-        self.session, self.random, self.now = session, rng, DAY + 10 * HOUR
+        self.session, self.random, self.now = session, rng, TODAY + 10 * HOUR
         self.masters = [make_node(make_olt(name)) for name in ("OLT-A", "OLT-B")]
         self.chains = {one.id: [make_chained(one).id] for one in self.masters}
         self.active: dict[int, int] = {}  # master → execution
@@ -304,9 +305,9 @@ class History:
             for step in (step for attempt in run.attempts for step in attempt.steps):
                 self._expect_step(found[step.node_id or 0, day], step, chained=step.node_id != run.node_id)
         for log in self.session.scalars(select(CoordinatorLog).where(CoordinatorLog.event_type == "SLOT_SKIPPED")):
-            at = datetime.fromisoformat(log.details["first"])
+            first = datetime.fromisoformat(log.details["first"])
             for number in range(log.details["slots"]):
-                day = ledger.day_of(quota.hour_of(at + number * timedelta(minutes=15)))
+                day = ledger.day_of(quota.hour_of(first + number * timedelta(minutes=15)))
                 found[log.node_id or 0, day]["skips"][quota.cause_of_skip(log.reason).value] += 1
         return {key: row | {"skips": dict(row["skips"])} for key, row in found.items()}
 

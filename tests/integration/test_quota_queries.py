@@ -22,7 +22,7 @@ from portal.services.network import workflows
 from portal.tables import CoordinatorLog, QuotaLoss, QuotaTracker, QuotaViolation, WorkflowNode
 from tests.integration.test_quotas import at, pending_ones, refresh, run
 from tests.support.builders import make_node, make_olt, make_tracker
-from tests.support.cast import ACTOR, HOUR, MINUTE
+from tests.support.cast import ACTOR, HOUR, MINUTE, NOW
 from tests.support.commands import Run, commands
 from tests.support.ticking import tick
 
@@ -378,7 +378,7 @@ def audited(monkeypatch: pytest.MonkeyPatch, *answers: Audited) -> list[float]:
 
 
 def difference(what: str) -> Audited:
-    key = quota.TrackerKey(1, "discovery", quota.hour_at(datetime.fromisoformat("2026-11-27T10:00:00+00:00")))
+    key = quota.TrackerKey(1, "discovery", quota.hour_at(NOW))
     return Audited(3, 40, (Difference(key, what, 2, 1),), 24)
 
 

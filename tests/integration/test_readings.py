@@ -14,7 +14,7 @@ from portal.services.collecting import onus
 from portal.services.dispatch import executions, run_requests
 from portal.tables import CoordinatorLog, Execution, Onu, OnuData, OnuEvent, PonPort, WorkflowNode
 from tests.support.builders import make_chained, make_node, make_olt
-from tests.support.cast import ACTOR
+from tests.support.cast import ACTOR, NOW
 
 PORT = 4194312448  # GPON 0/1/1
 
@@ -31,7 +31,7 @@ class Discovery:
         self.session = session
         self.olt = make_olt()
         self.node = make_node(self.olt)
-        self.now = datetime.fromisoformat("2026-11-27T10:00:00+00:00")
+        self.now = NOW
 
     def finds(self, states: Mapping[int, str], *, complete: bool = True) -> dict[str, int]:
         """`states`: ONU number on port 0/1/1 → raw state."""

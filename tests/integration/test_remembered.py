@@ -1,6 +1,6 @@
 """Answers that may be a minute old: made once, and anew when a minute has passed or somebody changed something."""
 
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from functools import partial
 
 import pytest
@@ -11,8 +11,7 @@ from portal.queries import remembered
 from portal.queries.remembered import LIFE, changes
 from portal.services.network import olts
 from tests.support import builders
-
-NOW = datetime(2026, 3, 12, 10, 0, tzinfo=UTC)
+from tests.support.cast import ACTOR, NOW
 
 
 def answers(*moments: datetime) -> list[int]:
@@ -42,7 +41,7 @@ def test_each_question_has_its_own_answer(session: Session) -> None:
 def test_whoever_changed_something_sees_it_at_once(session: Session) -> None:
     olt = builders.make_olt()
     first = remembered.remembered("olts", NOW, lambda: "as it was", changes)
-    olts.set_enabled(olt.id, False, "rosa", NOW)
+    olts.set_enabled(olt.id, False, ACTOR, NOW)
     second = remembered.remembered("olts", NOW, lambda: "as it is", changes)
     assert (first, second) == ("as it was", "as it is")
 

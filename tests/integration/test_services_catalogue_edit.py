@@ -14,6 +14,7 @@ from portal.services.errors import Invalid
 from portal.tables import AuditLog, Brand, IndexFormula, Oid, StateMap
 from portal.web.catalogue_forms import OidForm
 from tests.support.builders import make_node, make_olt
+from tests.support.cast import ACTOR
 
 PASSWORD = "1.3.6.1.4.1.2011.6.128.1.1.2.43.1.4"
 OWN = {
@@ -83,14 +84,14 @@ def test_what_is_stored_of_a_shipped_row_is_what_was_shipped(
 
 def test_saving_without_a_change_marks_nothing(session: Session, now: datetime) -> None:
     row = oid(session, "onu_rx_power")
-    catalogue_edit.save_oid(row.id, typed(row), "rosa", now)
+    catalogue_edit.save_oid(row.id, typed(row), ACTOR, now)
     assert (row.edited, actions(session)) == (False, [])
 
 
 def test_an_edit_survives_a_sync_and_is_written_down(session: Session, now: datetime) -> None:
     row = oid(session, "onu_rx_power")
     before = row.safe_interval
-    catalogue_edit.save_oid(row.id, typed(row, safe_interval="2h"), "rosa", now)
+    catalogue_edit.save_oid(row.id, typed(row, safe_interval="2h"), ACTOR, now)
     sync(now)
     session.expire_all()
     assert (row.safe_interval, row.edited) == (7200, True)
@@ -103,8 +104,8 @@ def test_an_edit_survives_a_sync_and_is_written_down(session: Session, now: date
 def test_back_to_what_is_shipped_takes_the_edit_away(session: Session, now: datetime) -> None:
     row = oid(session, "onu_rx_power")
     before = row.safe_interval
-    catalogue_edit.save_oid(row.id, typed(row, safe_interval="2h", scale="7"), "rosa", now)
-    catalogue_edit.reset_oid(row.id, "rosa", now)
+    catalogue_edit.save_oid(row.id, typed(row, safe_interval="2h", scale="7"), ACTOR, now)
+    catalogue_edit.reset_oid(row.id, ACTOR, now)
     session.expire_all()
     assert (row.safe_interval, row.scale, row.edited) == (before, 0.01, False)
     assert actions(session)[-1] == ("catalogue.reset", "huawei.onu_rx_power")
@@ -112,7 +113,7 @@ def test_back_to_what_is_shipped_takes_the_edit_away(session: Session, now: date
 
 def test_a_shipped_row_keeps_its_name_and_models_whatever_is_sent(session: Session, now: datetime) -> None:
     row = oid(session, "onu_rx_power")
-    catalogue_edit.save_oid(row.id, typed(row, name="other", models="MA5600T", unit="dB"), "rosa", now)
+    catalogue_edit.save_oid(row.id, typed(row, name="other", models="MA5600T", unit="dB"), ACTOR, now)
     assert (row.name, row.variant, row.unit) == ("onu_rx_power", "", "dB")
 
 
@@ -142,13 +143,13 @@ def test_a_row_that_breaks_a_rule_is_refused_beside_its_field(
     session: Session, now: datetime, changes: dict[str, str], field: str
 ) -> None:
     with pytest.raises(Invalid) as refused:
-        catalogue_edit.add_oid(brand(session).id, OWN | changes, "rosa", now)
+        catalogue_edit.add_oid(brand(session).id, OWN | changes, ACTOR, now)
     assert set(refused.value.errors) == {field}
     assert actions(session) == []
 
 
 def test_a_row_of_ones_own_is_stored_kept_by_a_sync_and_found_by_its_key(session: Session, now: datetime) -> None:
-    ident = catalogue_edit.add_oid(brand(session).id, OWN, "rosa", now)
+    ident = catalogue_edit.add_oid(brand(session).id, OWN, ACTOR, now)
     sync(now)
     row = session.get(Oid, ident)
     assert row is not None
@@ -159,24 +160,24 @@ def test_a_row_of_ones_own_is_stored_kept_by_a_sync_and_found_by_its_key(session
 
 
 def test_a_row_of_ones_own_is_deleted_unless_a_node_reads_it(session: Session, now: datetime) -> None:
-    ident = catalogue_edit.add_oid(brand(session).id, OWN, "rosa", now)
+    ident = catalogue_edit.add_oid(brand(session).id, OWN, ACTOR, now)
     olt = make_olt(brand="huawei", model="MA5600T")
     node = make_node(olt, "own", kind="bulk", oid="huawei.onu_state,huawei.onu_own", interval="2h")
     with pytest.raises(Invalid, match="1 nodes read it"):
-        catalogue_edit.delete_oid(ident, "rosa", now)
+        catalogue_edit.delete_oid(ident, ACTOR, now)
     node.oid = "huawei.onu_state"
     session.commit()
-    catalogue_edit.delete_oid(ident, "rosa", now)
+    catalogue_edit.delete_oid(ident, ACTOR, now)
     assert session.get(Oid, ident) is None
     assert actions(session)[-1] == ("catalogue.delete", "huawei.onu_own")
 
 
 def test_a_shipped_row_cannot_be_deleted_and_an_own_one_not_set_back(session: Session, now: datetime) -> None:
-    ident = catalogue_edit.add_oid(brand(session).id, OWN, "rosa", now)
+    ident = catalogue_edit.add_oid(brand(session).id, OWN, ACTOR, now)
     with pytest.raises(Invalid, match="your own"):
-        catalogue_edit.reset_oid(ident, "rosa", now)
+        catalogue_edit.reset_oid(ident, ACTOR, now)
     with pytest.raises(Invalid, match="is shipped"):
-        catalogue_edit.delete_oid(oid(session, "onu_rx_power").id, "rosa", now)
+        catalogue_edit.delete_oid(oid(session, "onu_rx_power").id, ACTOR, now)
 
 
 def formula(session: Session, name: str = "huawei_gpon") -> IndexFormula:
@@ -187,11 +188,11 @@ def test_a_formula_is_edited_kept_and_set_back(session: Session, now: datetime) 
     row = formula(session)
     before = dict(row.definition)
     text = '{"fields": {"slot": {"shift": 13, "bits": 6}, "port": {"shift": 8, "bits": 5}}}'
-    catalogue_parts.save_formula(row.id, {"kind": "bitshift", "definition": text}, "rosa", now)
+    catalogue_parts.save_formula(row.id, {"kind": "bitshift", "definition": text}, ACTOR, now)
     sync(now)
     session.expire_all()
     assert (list(row.definition), row.edited) == (["fields"], True)
-    catalogue_parts.reset_formula(row.id, "rosa", now)
+    catalogue_parts.reset_formula(row.id, ACTOR, now)
     assert (row.definition, row.edited) == (before, False)
     assert actions(session) == [("catalogue.edit", "huawei.huawei_gpon"), ("catalogue.reset", "huawei.huawei_gpon")]
 
@@ -210,26 +211,26 @@ def test_a_formula_is_edited_kept_and_set_back(session: Session, now: datetime) 
 )
 def test_a_formula_that_cannot_work_is_refused(session: Session, now: datetime, text: str, message: str) -> None:
     with pytest.raises(Invalid, match=message):
-        catalogue_parts.save_formula(formula(session).id, {"kind": "bitshift", "definition": text}, "rosa", now)
+        catalogue_parts.save_formula(formula(session).id, {"kind": "bitshift", "definition": text}, ACTOR, now)
 
 
 def test_a_formula_of_ones_own_is_deleted_unless_an_oid_uses_it(session: Session, now: datetime) -> None:
     given = {"name": "mine", "kind": "linear", "definition": '{"fields": {"port": {"stride": 1, "count": 8}}}'}
-    ident = catalogue_parts.add_formula(brand(session).id, given, "rosa", now)
-    user = catalogue_edit.add_oid(brand(session).id, OWN | {"formulas": "mine, huawei_gpon"}, "rosa", now)
+    ident = catalogue_parts.add_formula(brand(session).id, given, ACTOR, now)
+    user = catalogue_edit.add_oid(brand(session).id, OWN | {"formulas": "mine, huawei_gpon"}, ACTOR, now)
     with pytest.raises(Invalid, match="1 OIDs use it"):
-        catalogue_parts.delete_formula(ident, "rosa", now)
-    catalogue_edit.delete_oid(user, "rosa", now)
-    catalogue_parts.delete_formula(ident, "rosa", now)
+        catalogue_parts.delete_formula(ident, ACTOR, now)
+    catalogue_edit.delete_oid(user, ACTOR, now)
+    catalogue_parts.delete_formula(ident, ACTOR, now)
     assert session.get(IndexFormula, ident) is None
     with pytest.raises(Invalid, match="is shipped"):
-        catalogue_parts.delete_formula(formula(session).id, "rosa", now)
+        catalogue_parts.delete_formula(formula(session).id, ACTOR, now)
 
 
 def test_two_rows_of_one_name_are_refused(session: Session, now: datetime) -> None:
     given = {"name": "huawei_gpon", "kind": "linear", "definition": '{"fields": {"port": {"stride": 1, "count": 8}}}'}
     with pytest.raises(Invalid) as refused:
-        catalogue_parts.add_formula(brand(session).id, given, "rosa", now)
+        catalogue_parts.add_formula(brand(session).id, given, ACTOR, now)
     assert refused.value.errors == {"name": catalogue_edit.NAME_TAKEN}
 
 
@@ -237,26 +238,26 @@ def test_a_state_map_is_edited_kept_and_set_back(session: Session, now: datetime
     row = oid(session, "onu_state").state_map
     assert row is not None
     before = dict(row.states)
-    catalogue_parts.save_states(row.id, {"1": {"label": "lit", "online": True}}, "rosa", now)
+    catalogue_parts.save_states(row.id, {"1": {"label": "lit", "online": True}}, ACTOR, now)
     sync(now)
     session.expire_all()
     assert (row.states, row.edited) == ({"1": {"label": "lit", "online": True}}, True)
-    catalogue_parts.reset_states(row.id, "rosa", now)
+    catalogue_parts.reset_states(row.id, ACTOR, now)
     assert (row.states, row.edited) == (before, False)
 
 
 def test_a_state_map_of_ones_own_serves_an_oid_of_ones_own(session: Session, now: datetime) -> None:
-    ident = catalogue_parts.add_states(brand(session).id, "mine", {"3": {"label": "working"}}, "rosa", now)
+    ident = catalogue_parts.add_states(brand(session).id, "mine", {"3": {"label": "working"}}, ACTOR, now)
     user = catalogue_edit.add_oid(
-        brand(session).id, OWN | {"type": "state", "dead_band": "", "states": "mine"}, "rosa", now
+        brand(session).id, OWN | {"type": "state", "dead_band": "", "states": "mine"}, ACTOR, now
     )
     row = session.get(Oid, user)
     assert row is not None
     assert catalogue.reading_spec(row, row.oid, row.name).value.states[3].label == "working"
     with pytest.raises(Invalid, match="1 OIDs use it"):
-        catalogue_parts.delete_states(ident, "rosa", now)
-    catalogue_edit.delete_oid(user, "rosa", now)
-    catalogue_parts.delete_states(ident, "rosa", now)
+        catalogue_parts.delete_states(ident, ACTOR, now)
+    catalogue_edit.delete_oid(user, ACTOR, now)
+    catalogue_parts.delete_states(ident, ACTOR, now)
     assert session.get(StateMap, ident) is None
 
 

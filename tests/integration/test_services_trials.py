@@ -22,6 +22,7 @@ from portal.services.network import olts
 from portal.services.trying import probes, trials
 from portal.tables import Execution, Olt, Onu, OnuData, PonPort, Probe, ProbeStatus, Trial, TrialMode, TrialStatus
 from tests.support.builders import make_node, make_olt
+from tests.support.cast import ACTOR
 
 STATE = "1.3.6.1.4.1.2011.6.128.1.1.2.46.1.15"
 POWER = "1.3.6.1.4.1.2011.6.128.1.1.2.51.1.4"
@@ -77,8 +78,8 @@ def add_onus(session: Session, olt: Olt, count: int, now: datetime) -> None:
 def test_a_trial_shows_what_a_node_reads_and_stores_nothing(session: Session, answers: Answers, now: datetime) -> None:
     node = make_node(make_olt())
     answers(huawei())
-    trial = run(session, trials.of_node(node.id, "rosa", now))
-    assert (trial.status, trial.error_message, trial.requested_by) == (TrialStatus.SUCCESS, "", "rosa")
+    trial = run(session, trials.of_node(node.id, ACTOR, now))
+    assert (trial.status, trial.error_message, trial.requested_by) == (TrialStatus.SUCCESS, "", ACTOR)
     result = trial.result
     assert result is not None
     assert (result["rows"], result["complete"], result["cut"]) == (3, True, False)
@@ -101,7 +102,7 @@ def test_the_olt_is_held_while_it_is_read_and_free_afterwards(
 ) -> None:
     olt = make_olt()
     owners = owners_of(redis, olt, answers(huawei()))
-    trial_id = trials.of_node(make_node(olt).id, "rosa", now)
+    trial_id = trials.of_node(make_node(olt).id, ACTOR, now)
     run(session, trial_id)
     assert owners == {f"trial-{trial_id}".encode()}
     assert redis.exists(f"lock:snmp:host:{olt.id}") == 0
@@ -119,7 +120,7 @@ def test_an_olt_that_is_being_read_is_left_alone_and_the_row_says_so(
     session: Session, answers: Answers, being_read: Olt, now: datetime
 ) -> None:
     fake = answers(huawei())
-    trial = run(session, trials.of_node(make_node(being_read).id, "rosa", now))
+    trial = run(session, trials.of_node(make_node(being_read).id, ACTOR, now))
     assert (trial.status, trial.error_message) == (TrialStatus.FAILED, trials.BUSY)
     assert fake.requests == []
 
@@ -129,7 +130,7 @@ def test_a_lease_that_is_lost_stops_the_trial_before_the_next_request(
 ) -> None:
     olt = make_olt(max_repetitions=1)
     fake = answers(huawei(on_request=lambda _request: redis.delete(f"lock:snmp:host:{olt.id}")))
-    trial = run(session, trials.of_node(make_node(olt).id, "rosa", now))
+    trial = run(session, trials.of_node(make_node(olt).id, ACTOR, now))
     assert (trial.status, trial.error_kind, trial.error_message) == (
         TrialStatus.FAILED, ErrorKind.LEASE_LOST, trials.LOST,
     )  # fmt: skip
@@ -140,7 +141,7 @@ def test_a_walk_ends_at_the_bound_of_a_trial_which_is_no_failure(
     session: Session, answers: Answers, now: datetime
 ) -> None:
     answers(huawei(trials.ROWS_READ + 40))
-    trial = run(session, trials.of_node(make_node(make_olt()).id, "rosa", now))
+    trial = run(session, trials.of_node(make_node(make_olt()).id, ACTOR, now))
     assert trial.result is not None
     assert (trial.status, trial.result["cut"], trial.result["complete"]) == (TrialStatus.SUCCESS, True, False)
     assert trial.result["rows"] == trials.ROWS_READ
@@ -152,7 +153,7 @@ def test_a_get_asks_for_the_first_known_onus_only(session: Session, answers: Ans
     add_onus(session, olt, trials.ONUS_ASKED + 10, now)
     fake = answers(huawei(200))
     node = make_node(olt, "rx", kind="get", oid="huawei.onu_rx_power")
-    trial = run(session, trials.of_node(node.id, "rosa", now))
+    trial = run(session, trials.of_node(node.id, ACTOR, now))
     asked = {oid for request in fake.requests if request.kind == "get" for oid in request.oids if oid.startswith(POWER)}
     assert len(asked) == trials.ONUS_ASKED
     assert trial.result is not None
@@ -162,14 +163,14 @@ def test_a_get_asks_for_the_first_known_onus_only(session: Session, answers: Ans
 def test_a_get_without_a_known_onu_says_what_to_do(session: Session, answers: Answers, now: datetime) -> None:
     answers(huawei())
     node = make_node(make_olt(), "rx", kind="get", oid="huawei.onu_rx_power")
-    trial = run(session, trials.of_node(node.id, "rosa", now))
+    trial = run(session, trials.of_node(node.id, ACTOR, now))
     assert (trial.status, trial.error_message) == (TrialStatus.FAILED, trials.NO_ONUS)
 
 
 def test_what_arrived_before_a_failure_is_shown_beside_it(session: Session, answers: Answers, now: datetime) -> None:
     olt = make_olt(max_repetitions=1, retries=0)
     answers(huawei(5, faults=Faults(dies_after=2)))
-    trial = run(session, trials.of_node(make_node(olt).id, "rosa", now))
+    trial = run(session, trials.of_node(make_node(olt).id, ACTOR, now))
     assert (trial.status, trial.error_kind) == (TrialStatus.FAILED, ErrorKind.TIMEOUT)
     assert trial.result is not None
     assert trial.result["rows"] == 2
@@ -177,7 +178,7 @@ def test_what_arrived_before_a_failure_is_shown_beside_it(session: Session, answ
 
 def test_an_unsaved_oid_is_walked(session: Session, answers: Answers, now: datetime) -> None:
     answers(FakeSession({"1.3.6.1.4.1.9.1.1": b"one", "1.3.6.1.4.1.9.1.2": b"two"}))
-    trial = run(session, trials.of_oid(make_olt().id, " .1.3.6.1.4.1.9.1 ", TrialMode.WALK, "rosa", now))
+    trial = run(session, trials.of_oid(make_olt().id, " .1.3.6.1.4.1.9.1 ", TrialMode.WALK, ACTOR, now))
     assert trial.result is not None
     shown = trial.result["columns"][0]["shown"]
     assert [(row["index"], row["value"]) for row in shown] == [("1", "one"), ("2", "two")]
@@ -186,7 +187,7 @@ def test_an_unsaved_oid_is_walked(session: Session, answers: Answers, now: datet
 
 def test_one_exact_instance_is_understood_as_its_column(session: Session, answers: Answers, now: datetime) -> None:
     fake = answers(huawei())
-    trial = run(session, trials.of_oid(make_olt().id, f"{POWER}.{PORT}.2", TrialMode.EXACT, "rosa", now))
+    trial = run(session, trials.of_oid(make_olt().id, f"{POWER}.{PORT}.2", TrialMode.EXACT, ACTOR, now))
     assert trial.result is not None
     (row,) = trial.result["columns"][0]["shown"]
     assert (row["index"], row["at"], row["value"]) == (f"{PORT}.2", [0, 1, 1, 2], -21.52)
@@ -195,7 +196,7 @@ def test_one_exact_instance_is_understood_as_its_column(session: Session, answer
 
 def test_an_oid_that_the_olt_does_not_have_is_told(session: Session, answers: Answers, now: datetime) -> None:
     answers(huawei())
-    trial = run(session, trials.of_oid(make_olt().id, "1.3.6.1.4.1.5765.1", TrialMode.WALK, "rosa", now))
+    trial = run(session, trials.of_oid(make_olt().id, "1.3.6.1.4.1.5765.1", TrialMode.WALK, ACTOR, now))
     assert (trial.status, trial.error_kind) == (TrialStatus.FAILED, ErrorKind.NO_SUCH_OBJECT)
 
 
@@ -214,7 +215,7 @@ def test_quirk_57_secret_columns_are_refused_before_anything_is_queued(
 ) -> None:
     for mode in TrialMode:
         with pytest.raises(Invalid, match="password"):
-            trials.of_oid(make_olt(f"OLT-{mode}").id, oid, mode, "rosa", now)
+            trials.of_oid(make_olt(f"OLT-{mode}").id, oid, mode, ACTOR, now)
     assert queued == []
     assert session.scalar(select(func.count()).select_from(Trial)) == 0
 
@@ -233,7 +234,7 @@ def test_what_is_no_oid_of_this_olt_is_refused_with_what_to_do(
     session: Session, queued: list[tuple[Any, ...]], now: datetime, oid: str, mode: TrialMode, message: str
 ) -> None:
     with pytest.raises(Invalid, match=message):
-        trials.of_oid(make_olt().id, oid, mode, "rosa", now)
+        trials.of_oid(make_olt().id, oid, mode, ACTOR, now)
     assert queued == []
 
 
@@ -241,7 +242,7 @@ def test_a_second_click_gives_the_trial_that_is_on_its_way(
     session: Session, queued: list[tuple[Any, ...]], now: datetime
 ) -> None:
     node = make_node(make_olt())
-    first = trials.of_node(node.id, "rosa", now)
+    first = trials.of_node(node.id, ACTOR, now)
     assert trials.of_node(node.id, "juan", now + timedelta(seconds=5)) == first
     assert queued == [(queueing.RUN_TRIAL, first)]
     assert trials.of_node(node.id, "juan", now + timedelta(minutes=5)) != first  # nobody will answer the first any more
@@ -250,23 +251,23 @@ def test_a_second_click_gives_the_trial_that_is_on_its_way(
 def test_a_disabled_olt_is_never_asked(session: Session, queued: list[tuple[Any, ...]], now: datetime) -> None:
     olt = make_olt()
     node = make_node(olt)
-    olts.set_enabled(olt.id, False, "rosa", now)
+    olts.set_enabled(olt.id, False, ACTOR, now)
     with pytest.raises(Invalid, match="is disabled: enable it first"):
-        trials.of_node(node.id, "rosa", now)
+        trials.of_node(node.id, ACTOR, now)
     with pytest.raises(Invalid, match="is disabled: enable it first"):
-        trials.of_oid(olt.id, STATE, TrialMode.WALK, "rosa", now)
+        trials.of_oid(olt.id, STATE, TrialMode.WALK, ACTOR, now)
     assert queued == []
 
 
 def test_without_redis_the_row_fails_at_once_and_says_what_to_do(session: Session, now: datetime) -> None:
-    trial = session.get(Trial, trials.of_node(make_node(make_olt()).id, "rosa", now))
+    trial = session.get(Trial, trials.of_node(make_node(make_olt()).id, ACTOR, now))
     assert trial is not None
     assert (trial.status, trial.error_message) == (TrialStatus.FAILED, trials.QUEUE_AWAY)
 
 
 def test_a_job_that_runs_twice_reads_once(session: Session, answers: Answers, now: datetime) -> None:
     fake = answers(huawei())
-    trial_id = trials.of_node(make_node(make_olt()).id, "rosa", now)
+    trial_id = trials.of_node(make_node(make_olt()).id, ACTOR, now)
     run(session, trial_id)
     sent = len(fake.requests)
     run(session, trial_id)
@@ -278,14 +279,14 @@ def test_a_fault_of_ours_is_told_as_one(session: Session, answers: Answers, now:
         raise ZeroDivisionError
 
     answers(huawei(on_request=broken))
-    trial = run(session, trials.of_node(make_node(make_olt()).id, "rosa", now))
+    trial = run(session, trials.of_node(make_node(make_olt()).id, ACTOR, now))
     assert (trial.status, trial.error_kind, trial.error_message) == (
         TrialStatus.FAILED, ErrorKind.INTERNAL, trials.FAULT,
     )  # fmt: skip
 
 
 def test_trials_are_deleted_after_a_day(session: Session, queued: list[tuple[Any, ...]], now: datetime) -> None:
-    trials.of_node(make_node(make_olt()).id, "rosa", now)
+    trials.of_node(make_node(make_olt()).id, ACTOR, now)
     retention.clean_up(now + timedelta(hours=20), 14, 30)
     assert session.scalar(select(func.count()).select_from(Trial)) == 1
     retention.clean_up(now + timedelta(hours=25), 14, 30)
@@ -295,7 +296,7 @@ def test_trials_are_deleted_after_a_day(session: Session, queued: list[tuple[Any
 def requested(olt: Olt, now: datetime, retries: int = 0) -> int:
     return probes.request(
         address=olt.address, port=olt.port, credential_id=olt.credential_id, timeout=olt.timeout, retries=retries,
-        actor="rosa", now=now,
+        actor=ACTOR, now=now,
     )  # fmt: skip
 
 
@@ -310,7 +311,7 @@ def test_a_connection_test_of_the_address_of_a_deleted_olt_is_of_no_olt(
     session: Session, queued: list[tuple[Any, ...]], now: datetime
 ) -> None:
     olt = make_olt()
-    olts.delete(olt.id, "replaced", "rosa", now)
+    olts.delete(olt.id, "replaced", ACTOR, now)
     assert session.get_one(Probe, requested(olt, now)).olt_id is None
 
 
@@ -395,7 +396,7 @@ def test_an_onu_is_read_now_by_one_get_of_what_its_workflow_reads(
     add_onus(session, olt, 3, now)
     held: list[bytes | str | None] = []
     fake = answers(huawei(on_request=lambda _request: held.append(redis.hget(f"lock:snmp:host:{olt.id}", "owner"))))
-    trial_id = trials.of_onu(first_onu(session, olt).id, "rosa", now)
+    trial_id = trials.of_onu(first_onu(session, olt).id, ACTOR, now)
     trial = run(session, trial_id)
     assert (trial.status, trial.error_message, trial.onu_id) == (TrialStatus.SUCCESS, "", first_onu(session, olt).id)
     assert [request.kind for request in fake.requests] == ["get"]
@@ -420,7 +421,7 @@ def test_what_is_disabled_or_of_another_table_is_not_asked_of_an_onu(
     session.execute(update(Onu).values(found_by=mine.id))
     session.commit()
     fake = answers(FakeSession({f"1.3.6.1.4.1.9.1.{PORT}.0": 1}))
-    run(session, trials.of_onu(first_onu(session, olt).id, "rosa", now))
+    run(session, trials.of_onu(first_onu(session, olt).id, ACTOR, now))
     assert wire(fake) == {f"1.3.6.1.4.1.9.1.{PORT}.0"}
 
 
@@ -432,11 +433,11 @@ def test_a_walked_column_is_asked_of_an_onu_when_something_of_it_is_stored_under
     add_onus(session, olt, 1, now)
     onu = first_onu(session, olt)
     fake = answers(huawei())
-    nothing = run(session, trials.of_onu(onu.id, "rosa", now))
+    nothing = run(session, trials.of_onu(onu.id, ACTOR, now))
     assert (nothing.status, nothing.error_message, wire(fake)) == (TrialStatus.FAILED, trials.NOTHING_TO_GET, set())
     session.add(OnuData(onu_id=onu.id, metric="onu_rx_power", number=-20, raw="-2000", collected_at=now))
     session.commit()
-    assert run(session, trials.of_onu(onu.id, "rosa", now)).status is TrialStatus.SUCCESS
+    assert run(session, trials.of_onu(onu.id, ACTOR, now)).status is TrialStatus.SUCCESS
     assert wire(fake) == {f"{POWER}.{PORT}.0"}
 
 
@@ -449,16 +450,16 @@ def test_an_onu_that_lost_its_place_is_not_asked_and_a_paused_olt_is(
     onu = first_onu(session, olt)
     session.execute(update(Olt).values(state=OltState.PAUSED, paused_reason="obra"))
     session.commit()
-    trial_id = trials.of_onu(onu.id, "rosa", now)
+    trial_id = trials.of_onu(onu.id, ACTOR, now)
     assert trials.of_onu(onu.id, "juan", now) == trial_id
     assert queued == [(queueing.RUN_TRIAL, trial_id)]
     session.execute(update(Onu).where(Onu.id == onu.id).values(index_key=None))
     session.commit()
     with pytest.raises(Invalid, match="another one has taken its place"):
-        trials.of_onu(onu.id, "rosa", now)
+        trials.of_onu(onu.id, ACTOR, now)
     session.expire_all()
     assert trials.start(trial_id, now) is None  # it was asked for before
     assert session.get_one(Trial, trial_id).error_message == trials.GONE
-    olts.set_enabled(olt.id, False, "rosa", now)
+    olts.set_enabled(olt.id, False, ACTOR, now)
     with pytest.raises(Invalid, match="is disabled: enable it first"):
-        trials.of_onu(onu.id + 1, "rosa", now)
+        trials.of_onu(onu.id + 1, ACTOR, now)

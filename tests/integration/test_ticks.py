@@ -23,7 +23,7 @@ from scheduler import reaper as reapers
 from scheduler import tick as ticks
 from scheduler.tick import next_cron
 from tests.support.builders import make_execution, make_node, make_olt
-from tests.support.cast import MINUTE, SECOND
+from tests.support.cast import ACTOR, MINUTE, SECOND
 from tests.support.threads import at_once
 
 Decide = Callable[[list[DueMaster]], Plan]
@@ -509,7 +509,7 @@ def test_what_runs_though_it_was_cancelled_or_its_olt_disabled_is_asked_to_stop_
     off.enabled, gone.deleted_at = False, now
     for olt in (fine, off, gone):
         running(session, now, olt_id=olt.id)
-    running(session, now, olt_id=mixed.id, cancelled_by="rosa")
+    running(session, now, olt_id=mixed.id, cancelled_by=ACTOR)
     assert sorted(reaping.to_stop()) == sorted([(off.id, 7), (gone.id, 7), (mixed.id, 7)])
     asked: list[tuple[int, int]] = []
     monkeypatch.setattr(queueing, "ask_to_stop_token", lambda olt, token: asked.append((olt, token)))

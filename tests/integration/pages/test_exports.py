@@ -20,9 +20,9 @@ from portal.web import executions, export, log, violations
 from tests.support.pages import Visitor, soup
 from tests.support.web import english, statements, update_rows, written
 
-HOUR = f"hour={quota.hour_at(clock.now()) - timedelta(hours=1):%Y-%m-%dT%H:%MZ}"
+LAST_HOUR = f"hour={quota.hour_at(clock.now()) - timedelta(hours=1):%Y-%m-%dT%H:%MZ}"
 LISTS = {
-    "/executions/": "", "/queue/": "", "/quotas/": HOUR, "/violations/": "", "/log/": "", "/ledger/": "",
+    "/executions/": "", "/queue/": "", "/quotas/": LAST_HOUR, "/violations/": "", "/log/": "", "/ledger/": "",
 }  # fmt: skip
 
 

@@ -8,13 +8,14 @@ from portal.extensions import db
 from portal.services.network import olts
 from portal.tables import Olt
 from tests.support import builders
+from tests.support.cast import ACTOR
 from tests.support.pages import path_of, soup, text_of, title_of
 from tests.support.web import complaints, english, form_values, statements, written
 
 
 def delete(app: Flask, number: int = 1) -> None:
     with app.app_context():
-        olts.delete(number, "struck by lightning", "rosa", clock.now())
+        olts.delete(number, "struck by lightning", ACTOR, clock.now())
 
 
 def test_a_deleted_olt_is_listed_with_its_reason_and_who_did_it(built: Flask) -> None:
@@ -22,7 +23,7 @@ def test_a_deleted_olt_is_listed_with_its_reason_and_who_did_it(built: Flask) ->
     answer = english(built, "viewer").get("/olts/deleted/")
     assert title_of(answer) == "1 deleted OLT"
     text = text_of(answer)
-    assert "OLT-LIMA" in text and "struck by lightning" in text and "rosa" in text  # noqa: PT018
+    assert "OLT-LIMA" in text and "struck by lightning" in text and ACTOR in text  # noqa: PT018
     assert "Restore" not in text
 
 

@@ -14,6 +14,7 @@ from portal.extensions import db
 from portal.services.dispatch import reachability
 from portal.services.network import olts
 from portal.tables import AuditLog, Olt, Probe, Trial, TrialMode
+from tests.support.cast import ACTOR
 from tests.support.pages import Visitor, soup, text_of
 from tests.support.web import english, written
 
@@ -29,7 +30,7 @@ def holder(person: Visitor) -> str:
 def trial(app: Flask) -> int:
     with written(app) as session:
         now = clock.now()
-        row = Trial(olt_id=1, oid="huawei.onu_state", mode=TrialMode.WALK, requested_by="rosa", created_at=now,
+        row = Trial(olt_id=1, oid="huawei.onu_state", mode=TrialMode.WALK, requested_by=ACTOR, created_at=now,
                     started_at=now)  # fmt: skip
         session.add(row)
         session.flush()
@@ -114,9 +115,9 @@ def events(person: Visitor) -> list[str]:
 def test_states_pauses_and_changes_by_people_are_listed_newest_first(built: Flask) -> None:
     now = clock.now()
     with built.app_context():
-        olts.pause([1], "power works", None, "rosa", now - timedelta(hours=3))
+        olts.pause([1], "power works", None, ACTOR, now - timedelta(hours=3))
         olts.resume([1], "luis", now - timedelta(hours=2))
-        olts.update(1, {"address": "10.99.0.1", "credential_confirmed": True}, "rosa", now - timedelta(hours=1))
+        olts.update(1, {"address": "10.99.0.1", "credential_confirmed": True}, ACTOR, now - timedelta(hours=1))
     with written(built) as session:
         reachability.change_state(session, session.get_one(Olt, 1), OltState.UNREACHABLE, now, "3 runs timed out")
     found = events(english(built, "viewer"))

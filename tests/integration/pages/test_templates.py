@@ -13,6 +13,7 @@ from portal.extensions import db
 from portal.services.network import applying, template_nodes, templates, workflows
 from portal.tables import Olt, TemplateRollout, Workflow, WorkflowNode, WorkflowTemplate
 from tests.support import builders, seed
+from tests.support.cast import ACTOR
 from tests.support.pages import Visitor, path_of, soup, text_of, title_of
 from tests.support.web import complaints, english, form_values, statements
 
@@ -40,14 +41,14 @@ def homes(app: Flask) -> Iterator[Flask]:
         for number in range(1, 7):
             builders.make_olt(f"OLT-{number}")
         builders.make_zte("OLT-Z")
-        template = templates.create({"name": "homes", "description": "for <homes>"}, "rosa", now())
+        template = templates.create({"name": "homes", "description": "for <homes>"}, ACTOR, now())
         given = {"name": "Discovery", "kind": "discovery", "oid": "huawei.onu_state", "interval": "15m"}
-        master = template_nodes.add_node(template, given, "rosa", now())
+        master = template_nodes.add_node(template, given, ACTOR, now())
         chained = {"name": "Description", "kind": "get", "oid": "huawei.onu_description", "master_id": master}
-        template_nodes.add_node(template, chained, "rosa", now())
-        template_nodes.add_node(template, {**NODE, "key": "rx"}, "rosa", now())
-        applying.apply(template, [1, 2, 3], "rosa", now())
-        workflows.update_node(rx(2).id, {"interval": "1h"}, "rosa", now())
+        template_nodes.add_node(template, chained, ACTOR, now())
+        template_nodes.add_node(template, {**NODE, "key": "rx"}, ACTOR, now())
+        applying.apply(template, [1, 2, 3], ACTOR, now())
+        workflows.update_node(rx(2).id, {"interval": "1h"}, ACTOR, now())
         db.session.remove()
     yield app
 
@@ -59,7 +60,7 @@ def rx(olt_id: int) -> WorkflowNode:
 
 def change(app: Flask, **fields: Any) -> None:
     with app.app_context():
-        template_nodes.update_node(3, fields, "rosa", now())
+        template_nodes.update_node(3, fields, ACTOR, now())
 
 
 def row(person: Visitor, css: str, path: str = PAGE) -> str:
@@ -240,7 +241,7 @@ def test_a_try_is_taken_back_unless_the_olt_was_changed_by_hand(homes: Flask) ->
     change(homes, interval="20m")
     page = path_of(person.post(APPLY, template="1", step="try", olt=["1", "3"]).headers["Location"])
     with homes.app_context():
-        workflows.update_node(rx(1).id, {"interval": "45m"}, "rosa", now())
+        workflows.update_node(rx(1).id, {"interval": "45m"}, ACTOR, now())
     seen = person.get(page)
     assert "changed by hand" in text_of(seen)
     assert not soup(seen).select("form[action$='/back']")
@@ -280,5 +281,5 @@ def test_pages_cost_as_many_statements_for_one_olt_as_for_many(homes: Flask) -> 
     assert max(few) <= 12
     with homes.app_context():
         assert db.session.get(WorkflowTemplate, 1) is not None
-        applying.apply(1, [4, 5, 6], "rosa", now())
+        applying.apply(1, [4, 5, 6], ACTOR, now())
     assert [statements(homes, person, path) for path in paths] == few
