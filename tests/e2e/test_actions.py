@@ -107,8 +107,7 @@ def running(portal: Portal) -> int:
 
 def status_of(portal: Portal, number: int) -> tuple[ExecutionStatus, str]:
     with portal.app.app_context():
-        one = db.session.get(Execution, number)
-        assert one is not None
+        one = db.session.get_one(Execution, number)
         return one.status, one.cancelled_by
 
 

@@ -24,8 +24,7 @@ class Bench:
         self.portal = portal
         now = datetime.now(UTC)
         with portal.writing() as session:
-            first = session.get(Olt, 2)
-            assert first is not None
+            first = session.get_one(Olt, 2)
             olt = Olt(name="OLT-MESA", address="10.99.0.1", brand_id=first.brand_id,
                       model_id=first.model_id, credential_id=first.credential_id, created_at=now)  # fmt: skip
             session.add(olt)
@@ -50,8 +49,7 @@ class Bench:
 
     def node(self, key: str) -> WorkflowNode:
         with self.portal.app.app_context():
-            node = db.session.get(WorkflowNode, self.ids[key])
-            assert node is not None
+            node = db.session.get_one(WorkflowNode, self.ids[key])
             db.session.expunge(node)
             return node
 

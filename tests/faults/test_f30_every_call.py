@@ -202,8 +202,7 @@ class Stage:
     def end_of(self, execution_id: int) -> dict[str, object]:
         """What the world looks like: everything but times, tokens and how many tries it took."""
         self.session.rollback()
-        execution = self.session.get(Execution, execution_id, populate_existing=True)
-        assert execution is not None
+        execution = self.session.get_one(Execution, execution_id, populate_existing=True)
         succeeded = select(ExecutionAttempt.id).where(
             ExecutionAttempt.execution_id == execution_id, ExecutionAttempt.status == AttemptStatus.SUCCESS
         )

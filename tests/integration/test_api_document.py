@@ -31,8 +31,7 @@ def filled(app: Flask) -> Iterator[Flask]:
     """Execution 1 has ended, 2 waits, 3 runs; poller 1 is busy; there is a history."""
     with written(furnished(app)) as session:
         now = clock.now()
-        node = session.get(WorkflowNode, 1)
-        assert node is not None
+        node = session.get_one(WorkflowNode, 1)
         make_execution(node, now)
         running = {"status": ExecutionStatus.RUNNING, "node_id": None, "token": 9, "started_at": now, "worker": "w1"}
         make_execution(node, now, **running)
@@ -189,8 +188,7 @@ def test_every_documented_error_is_answered_like_that(
 def conflict(app: Flask, client: Client, one: Operation, path: str) -> TestResponse:
     """Execution 1 has ended; node 1 cannot run while its OLT is disabled."""
     with written(app) as session:
-        node = session.get(WorkflowNode, 1)
-        assert node is not None
+        node = session.get_one(WorkflowNode, 1)
         node.workflow.olt.enabled = False
     return client.call(one.method, path)
 

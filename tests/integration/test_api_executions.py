@@ -59,8 +59,7 @@ def filled(app: Flask) -> Iterator[Flask]:
 def wait(app: Flask, **fields: Any) -> int:
     """The id of one more execution of node 1, which waits unless `fields` say otherwise."""
     with written(app) as session:
-        node = session.get(WorkflowNode, 1)
-        assert node is not None
+        node = session.get_one(WorkflowNode, 1)
         return make_execution(node, clock.now(), **fields).id
 
 

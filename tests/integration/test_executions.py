@@ -249,8 +249,7 @@ def test_run_now_makes_one_manual_execution_and_leaves_the_clock_alone(session: 
     before = node.next_run_at
     execution_id, created = run_requests.run_now(node.id, ACTOR, now)
     assert created and run_requests.run_now(node.id, ACTOR, now + SECOND) == (execution_id, False)
-    execution = session.get(Execution, execution_id)
-    assert execution is not None
+    execution = session.get_one(Execution, execution_id)
     assert (execution.trigger, execution.requested_by) == (Trigger.MANUAL, ACTOR)
     assert session.get(WorkflowNode, node.id).next_run_at == before  # type: ignore[union-attr]
 
@@ -272,8 +271,7 @@ def test_disabling_a_node_interrupts_what_waits_at_once(session: Session, now: d
 
 def test_an_execution_of_a_disabled_olt_is_not_started(session: Session, now: datetime) -> None:
     execution = slot_taken(session)
-    olt = session.get(Olt, execution.olt_id)
-    assert olt is not None
+    olt = session.get_one(Olt, execution.olt_id)
     olt.enabled = False
     session.commit()
     assert started(execution) is None

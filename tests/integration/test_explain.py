@@ -55,8 +55,7 @@ class Cast:
                  "started_at": begun, "finished_at": over, "duration_ms": took and round(took * 1000),
                  "attempt": int(begun is not None)}  # fmt: skip
         with transaction() as session:
-            row = session.get(WorkflowNode, node)
-            assert row is not None
+            row = session.get_one(WorkflowNode, node)
             execution = make_execution(row, slot, **{"queued_at": None} | given | fields)
             if begun:
                 status = AttemptStatus.SUCCESS if over else AttemptStatus.RUNNING
@@ -132,8 +131,7 @@ def test_a_try_that_failed_and_was_repeated_later_is_a_holder_too(cast: Cast) ->
     with transaction() as session:
         session.add(ExecutionAttempt(execution_id=failed, number=2, worker="w", token=2, status=AttemptStatus.SUCCESS,
                                      started_at=at(19), finished_at=at(20)))  # fmt: skip
-        execution = session.get(Execution, failed)
-        assert execution is not None
+        execution = session.get_one(Execution, failed)
         execution.started_at, execution.finished_at, execution.attempt = at(19), at(20), 2
     cast.run(cast.rx, at(15), start=40)
     found = explained(cast.rx, at(15))
@@ -266,8 +264,7 @@ def test_the_time_between_off_and_on_had_no_slots(cast: Cast, off: EventType, on
     cast.event(on, at(20), cast.rx if of_node else None)
     cast.run(cast.rx, at(25))
     with transaction() as session:
-        node = session.get(WorkflowNode, cast.rx)
-        assert node is not None
+        node = session.get_one(WorkflowNode, cast.rx)
         node.anchor_at, node.next_run_at = at(25), at(45)
     verdicts = [explained(cast.rx, at(minute)).verdict for minute in (0, 1, 2, 12, 19, 25)]
     ran, none = Verdict.SUCCEEDED, Verdict.NO_SLOT
@@ -310,8 +307,7 @@ def test_what_was_switched_on_another_node_says_nothing_of_this_one(cast: Cast) 
 
 def test_a_slot_of_the_grid_of_which_nothing_is_recorded_is_not_explained(cast: Cast) -> None:
     with transaction() as session:
-        node = session.get(WorkflowNode, cast.rx)
-        assert node is not None
+        node = session.get_one(WorkflowNode, cast.rx)
         node.next_run_at = at(45)
     found = explained(cast.rx, at(12))
     assert (found.verdict, found.slot, found.cause) == (Verdict.UNRECORDED, at(10), LossCause.UNKNOWN)
@@ -326,8 +322,7 @@ def test_slots_that_the_scheduler_has_not_taken_wait_for_it(cast: Cast) -> None:
 
 def test_a_cron_line_has_slots_in_the_portals_zone(cast: Cast) -> None:
     with transaction() as session:
-        node = session.get(WorkflowNode, cast.rx)
-        assert node is not None
+        node = session.get_one(WorkflowNode, cast.rx)
         node.interval_seconds, node.cron = None, "30 5 * * *"  # 10:30 UTC in Lima
         node.anchor_at = node.next_run_at = at(30)
     assert explained(cast.rx, at(29), now=at(29)).verdict is Verdict.TO_COME

@@ -19,9 +19,7 @@ from tests.support.cast import ACTOR, SECOND
 
 def fresh(session: Session, execution_id: int) -> Execution:
     session.rollback()
-    found = session.get(Execution, execution_id, populate_existing=True)
-    assert found is not None
-    return found
+    return session.get_one(Execution, execution_id, populate_existing=True)
 
 
 def test_a_chained_node_runs_alone_when_somebody_asks(session: Session, now: datetime) -> None:

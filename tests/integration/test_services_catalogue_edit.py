@@ -151,8 +151,7 @@ def test_a_row_that_breaks_a_rule_is_refused_beside_its_field(
 def test_a_row_of_ones_own_is_stored_kept_by_a_sync_and_found_by_its_key(session: Session, now: datetime) -> None:
     ident = catalogue_edit.add_oid(brand(session).id, OWN, ACTOR, now)
     sync(now)
-    row = session.get(Oid, ident)
-    assert row is not None
+    row = session.get_one(Oid, ident)
     assert (row.scale, row.offset, row.sentinels, row.safe_interval) == (0.5, -1.0, [65535, 2**64 - 1], 3600)
     assert (row.edited, catalogue_edit.differences(row)) == (True, None)
     olt = make_olt(brand="huawei", model="MA5600T")
@@ -251,8 +250,7 @@ def test_a_state_map_of_ones_own_serves_an_oid_of_ones_own(session: Session, now
     user = catalogue_edit.add_oid(
         brand(session).id, OWN | {"type": "state", "dead_band": "", "states": "mine"}, ACTOR, now
     )
-    row = session.get(Oid, user)
-    assert row is not None
+    row = session.get_one(Oid, user)
     assert catalogue.reading_spec(row, row.oid, row.name).value.states[3].label == "working"
     with pytest.raises(Invalid, match="1 OIDs use it"):
         catalogue_parts.delete_states(ident, ACTOR, now)

@@ -40,8 +40,7 @@ def refused(given: dict[str, Any], now: datetime) -> dict[str, str]:
 def test_an_olt_gets_defaults_and_one_audit_row(session: Session, now: datetime) -> None:
     make_catalogue()
     make_credential()
-    olt = session.get(Olt, olts.create(GIVEN | {"port": "1161"}, ACTOR, now))
-    assert olt is not None
+    olt = session.get_one(Olt, olts.create(GIVEN | {"port": "1161"}, ACTOR, now))
     assert (olt.port, olt.timeout, olt.retries, olt.max_inflight, olt.enabled) == (1161, 2.0, 1, 2, True)
     assert (olt.brand.key, olt.model, olt.credential.name) == ("huawei", None, "lab")
     row = session.scalars(select(AuditLog).where(AuditLog.action == "olt.create")).one()
@@ -144,8 +143,7 @@ def test_disabling_aborts_what_waits_and_stops_the_clocks(session: Session, now:
     node = make_node(make_olt())
     waiting = make_execution(node, now).id
     olts.set_enabled(node.workflow.olt_id, False, ACTOR, now)
-    aborted = session.get(Execution, waiting)
-    assert aborted is not None
+    aborted = session.get_one(Execution, waiting)
     assert aborted.status is ExecutionStatus.INTERRUPTED
     assert (node.next_run_at, node.workflow.olt.enabled) == (None, False)
 

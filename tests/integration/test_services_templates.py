@@ -132,8 +132,7 @@ def test_one_node_and_many_are_judged_alike_by_what_is_enabled(
 ) -> None:
     rx = node(session, "A", "rx")
     own = make_node(rx.workflow.olt, "own")
-    template = session.get(WorkflowTemplate, basic)
-    assert template is not None
+    template = session.get_one(WorkflowTemplate, basic)
     of = {"node": rx, "workflow": rx.workflow, "template": template, "olt": rx.workflow.olt}
     if off == "deleted":
         rx.workflow.olt.deleted_at = now

@@ -63,9 +63,7 @@ def huawei(onus: int = 3, **settings: Any) -> FakeSession:
 def run(session: Session, trial_id: int) -> Trial:
     trying.run_trial(trial_id)
     session.expire_all()
-    trial = session.get(Trial, trial_id)
-    assert trial is not None
-    return trial
+    return session.get_one(Trial, trial_id)
 
 
 def add_onus(session: Session, olt: Olt, count: int, now: datetime) -> None:

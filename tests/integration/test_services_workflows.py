@@ -240,8 +240,7 @@ def test_deleting_a_master_deletes_its_chain_and_says_so(session: Session, now: 
     waiting = make_execution(master, now).id
     workflows.delete_node(master.id, ACTOR, now)
     assert session.scalars(select(WorkflowNode)).all() == []
-    kept = session.get(Execution, waiting)
-    assert kept is not None
+    kept = session.get_one(Execution, waiting)
     assert (kept.node_id, kept.status, kept.node_name) == (None, ExecutionStatus.INTERRUPTED, "discovery")
     row = session.scalars(select(AuditLog).where(AuditLog.action == "node.delete")).one()
     assert row.changes["chain"] == ["description"]

@@ -380,8 +380,7 @@ def test_the_pulse_says_who_ticked_and_what_came_of_it(session: Session, now: da
     due_at(now - MINUTE)
     ticks.tick("leader-1", now)
     session.rollback()
-    state = session.get(SchedulerState, 1)
-    assert state is not None
+    state = session.get_one(SchedulerState, 1)
     assert (state.leader, state.last_tick_at, state.last_planned, state.last_skipped) == ("leader-1", now, 3, 3)
 
 

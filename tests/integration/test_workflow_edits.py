@@ -69,8 +69,7 @@ def last(session: Session) -> WorkflowRevision:
 
 
 def waits(session: Session, execution: int) -> bool:
-    found = session.get(Execution, execution)
-    assert found is not None
+    found = session.get_one(Execution, execution)
     return found.status is ExecutionStatus.PENDING
 
 

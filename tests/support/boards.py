@@ -25,7 +25,6 @@ def more_masters(app: Flask) -> None:
 
 def node_of(app: Flask, node_id: int) -> WorkflowNode:
     with app.app_context():
-        node = db.session.get(WorkflowNode, node_id)
-        assert node is not None
+        node = db.session.get_one(WorkflowNode, node_id)
         db.session.expunge(node)
         return node

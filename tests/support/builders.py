@@ -13,7 +13,6 @@ from portal.tables import Brand, Credential, Execution, Olt, QuotaTracker, User,
 from tests.support import catalogues
 from tests.support.cast import ACTOR, COMMUNITY, HOUR, NOW, PASSWORD
 
-Row = TypeVar("Row", Credential, Olt, User, WorkflowNode)
 Made = TypeVar("Made", Execution, QuotaTracker)
 
 
@@ -112,7 +111,7 @@ def make_credential(name: str = "lab", now: datetime = NOW, **fields: Any) -> Cr
     if found is not None:
         return found
     given = {"version": "2c", "community": COMMUNITY} | fields | {"name": name}
-    return _get(Credential, credentials.save(given, ACTOR, now))
+    return db.session.get_one(Credential, credentials.save(given, ACTOR, now))
 
 
 def make_olt(name: str = "OLT-LIMA", now: datetime = NOW, **fields: Any) -> Olt:
@@ -123,7 +122,7 @@ def make_olt(name: str = "OLT-LIMA", now: datetime = NOW, **fields: Any) -> Olt:
     number = db.session.query(Olt.id).count() + 1
     given = {"name": name, "address": f"10.20.{number // 250}.{number % 250 + 1}", "brand": "huawei"}
     given |= {"model": "MA5800"} if fields.get("brand", "huawei") == "huawei" else {}
-    return _get(Olt, olts.create(given | {"credential": credential} | fields, ACTOR, now))
+    return db.session.get_one(Olt, olts.create(given | {"credential": credential} | fields, ACTOR, now))
 
 
 def make_three() -> list[WorkflowNode]:
@@ -141,7 +140,7 @@ def make_node(olt: Olt, key: str = "discovery", now: datetime = NOW, **fields: A
     given: dict[str, Any] = {"key": key, "kind": "discovery", "oid": f"{olt.brand.key}.onu_state"}
     if "cron" not in fields and "master_id" not in fields:
         given["interval"] = "15m"
-    return _get(WorkflowNode, workflows.add_node(olt.id, given | fields, ACTOR, now))
+    return db.session.get_one(WorkflowNode, workflows.add_node(olt.id, given | fields, ACTOR, now))
 
 
 def make_chained(master: WorkflowNode, key: str = "description", now: datetime = NOW, **fields: Any) -> WorkflowNode:
@@ -168,7 +167,7 @@ def make_tracker(olt_id: int, task_type: str, hour: datetime, counts: Counts, **
 
 def make_user(username: str = ACTOR, role: str = "admin", now: datetime = NOW, password: str = PASSWORD) -> User:
     """A user who can log in with PASSWORD."""
-    return _get(User, users.create(username, password, role, "cli", now))
+    return db.session.get_one(User, users.create(username, password, role, "cli", now))
 
 
 def _kept(row: Made) -> Made:
@@ -179,9 +178,3 @@ def _kept(row: Made) -> Made:
     else:
         session.commit()
     return row
-
-
-def _get(table: type[Row], ident: int) -> Row:
-    found: Row | None = db.session.get(table, ident)
-    assert found is not None
-    return found

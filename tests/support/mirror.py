@@ -44,8 +44,7 @@ def build(made: World, now: datetime) -> None:
     with transaction() as session:
         session.execute(update(Olt).values(state=OltState.UP))
     for node in made.nodes:
-        row = db.session.get(Olt, node.olt_id)
-        assert row is not None
+        row = db.session.get_one(Olt, node.olt_id)
         fields: dict[str, Any] = {"name": node.key, "kind": node.kind, "priority": node.priority,
                                   "max_retries": node.max_retries, "retry_delay": node.retry_delay}  # fmt: skip
         fields |= {"cron": node.cron} if node.cron else {"interval": show(node.interval_seconds or 0)}
@@ -294,8 +293,7 @@ class Mirror:
                 self._accident(event)
 
     def _add(self, spec: world.NodeSpec) -> None:
-        olt = db.session.get(Olt, spec.olt_id)
-        assert olt is not None
+        olt = db.session.get_one(Olt, spec.olt_id)
         fields = {"name": spec.key, "kind": spec.kind, "interval": show(spec.interval_seconds or 0),
                   "priority": spec.priority}  # fmt: skip
         self.ids[spec.node_id] = make_node(olt, spec.key, self.now, **fields).id

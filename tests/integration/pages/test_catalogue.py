@@ -59,9 +59,7 @@ def rx(app: Flask) -> str:
 
 def row(app: Flask, name: str = "onu_rx_power") -> Oid:
     with app.app_context():
-        found = db.session.get(Oid, ident(app, Oid, name))
-        assert found is not None
-        return found
+        return db.session.get_one(Oid, ident(app, Oid, name))
 
 
 def keys(answer: TestResponse) -> list[str]:

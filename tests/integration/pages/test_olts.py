@@ -128,8 +128,7 @@ def test_the_file_goes_back_through_the_import_and_changes_nothing(seeded: Flask
 def many(app: Flask, number: int) -> None:
     """More OLTs like the first, each with a workflow's worth of nothing."""
     with written(app) as session:
-        first = session.get(Olt, 1)
-        assert first is not None
+        first = session.get_one(Olt, 1)
         for n in range(number):
             session.add(
                 Olt(name=f"OLT-{n:03d}", address=f"10.7.{n // 250}.{n % 250}", brand_id=first.brand_id,

@@ -43,8 +43,7 @@ def second_pool(app: Flask, **values: Any) -> int:
 
 def pool_of(app: Flask, pool_id: int = 1) -> Pool:
     with app.app_context():
-        found = db.session.get(Pool, pool_id)
-        assert found is not None
+        found = db.session.get_one(Pool, pool_id)
         db.session.expunge(found)
         return found
 

@@ -37,8 +37,7 @@ class Cast:
 
     def clock(self, node_id: int, anchor: datetime, next_run: datetime = NOW, seconds: int = 600) -> int:
         with transaction() as session:
-            node = session.get(WorkflowNode, node_id)
-            assert node is not None
+            node = session.get_one(WorkflowNode, node_id)
             node.anchor_at, node.next_run_at, node.interval_seconds = anchor, next_run, seconds
         return node_id
 
@@ -46,8 +45,7 @@ class Cast:
         status = fields.pop("status", ExecutionStatus.SUCCESS)
         begun = slot + timedelta(seconds=start or 0)
         with transaction() as session:
-            node = session.get(WorkflowNode, fields.pop("node", self.rx))
-            assert node is not None
+            node = session.get_one(WorkflowNode, fields.pop("node", self.rx))
             end = begun + timedelta(seconds=took)
             row = make_execution(node, slot, status=status, attempt=1, finished_at=end, **fields)
             if start is not None:
@@ -69,8 +67,7 @@ class Cast:
                              scheduled_for=last, details=details)  # fmt: skip
 
     def picture(self, start: datetime = NINE, now: datetime = NOW) -> timeline.Picture:
-        olt = db.session.get(Olt, 1)
-        assert olt is not None
+        olt = db.session.get_one(Olt, 1)
         return timeline.picture(query.of_olt(olt, start, now), 0, now)
 
     def row(self, *args: datetime) -> timeline.Row:
@@ -109,8 +106,7 @@ def test_a_clock_says_nothing_of_the_time_before_its_anchor(cast: Cast) -> None:
 
 def test_a_cron_line_has_its_firings(cast: Cast) -> None:
     with transaction() as session:
-        node = session.get(WorkflowNode, cast.rx)
-        assert node is not None
+        node = session.get_one(WorkflowNode, cast.rx)
         node.interval_seconds, node.cron = None, "*/20 * * * *"
     assert [mark.x for mark in marks(cast.row(), "outline")] == [0, 400, 800]
 
@@ -294,8 +290,7 @@ def test_each_gap_is_a_link_with_a_name_that_leads_to_its_explanation(furnished:
 
 def test_words_of_a_device_and_of_people_are_text_in_the_picture(furnished: Flask) -> None:
     with furnished.app_context(), transaction() as session:
-        node = session.get(WorkflowNode, 1)
-        assert node is not None
+        node = session.get_one(WorkflowNode, 1)
         node.name = "<script>alert(1)</script>"
     assert "<script>alert" not in english(furnished).get("/olts/1/timeline?hour=-1").text
 
@@ -315,8 +310,7 @@ def test_twenty_nodes_of_120_slots_cost_few_statements_and_stay_light(furnished:
     hour = clock.now().replace(minute=0, second=0, microsecond=0) - timedelta(hours=1)
     before = statements(furnished, english(furnished), "/olts/1/timeline?hour=-1")
     with furnished.app_context():
-        olt = db.session.get(Olt, 1)
-        assert olt is not None
+        olt = db.session.get_one(Olt, 1)
         nodes = [builders.make_node(olt, f"n{number}", hour).id for number in range(19)]
         with transaction() as session:
             for node in session.query(WorkflowNode).filter(WorkflowNode.id.in_(nodes)):

@@ -64,8 +64,7 @@ def test_a_button_on_a_node_asks_for_a_test_that_waits_in_its_place(built: Flask
     assert "Test of Potencia RX on OLT-LIMA waits for its turn" in root.get_text()
     assert (root["hx-get"], root["hx-trigger"]) == ("/trials/1", "every 1s")
     with built.app_context():
-        trial = db.session.get(Trial, 1)
-        assert trial is not None
+        trial = db.session.get_one(Trial, 1)
         assert (trial.node_id, trial.oid, trial.mode, trial.requested_by) == (
             2, "huawei.onu_rx_power", TrialMode.GET, "operator",
         )  # fmt: skip
