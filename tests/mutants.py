@@ -262,8 +262,15 @@ def run(root: Path, command: str) -> str:
         return f"nothing ended within {LONGEST} s"
     if process.returncode in (0, NO_TESTS):
         return ""
-    found = re.search(r"^(?:FAILED|ERROR) (.+?)(?: - .*)?$", output, re.MULTILINE)
-    return found[1] if found else (output.strip().splitlines() or [f"exit code {process.returncode}"])[-1]
+    return noticed_by(output)
+
+
+def noticed_by(output: str) -> str:
+    """The first test that failed in what pytest printed. SystemExit when none did: then it could not run at all."""
+    found = re.search(r"^(?:FAILED|ERROR|(?=ImportError while loading)) ?(.+?)(?: - .*)?$", output, re.MULTILINE)
+    if found is None:
+        sys.exit(f"nothing can be told: pytest did not run\n{output[-2000:]}")
+    return found[1]
 
 
 def caught_by(root: Path, mutant: Mutant, suite: Sequence[str]) -> str:

@@ -1,6 +1,20 @@
 """The mutator breaks what it says it breaks, one line at a time, and nothing that no test could notice."""
 
-from tests.mutants import COMPARISON, CONDITION, JUNCTION, OFF_BY_ONE, QUERY, Finder, Mutant, chosen, imported, stopping
+import pytest
+
+from tests.mutants import (
+    COMPARISON,
+    CONDITION,
+    JUNCTION,
+    OFF_BY_ONE,
+    QUERY,
+    Finder,
+    Mutant,
+    chosen,
+    imported,
+    noticed_by,
+    stopping,
+)
 
 
 def changes(source: str) -> set[tuple[str, str]]:
@@ -79,3 +93,9 @@ def test_the_command_of_the_makefile_stops_at_the_first_failure_and_takes_files_
     command, folders = stopping("KINDS=sqlite .venv/bin/python -m pytest -n 2 tests/unit tests/walks", ["tests/a.py"])
     assert folders == ["tests/unit", "tests/walks"]
     assert command == "KINDS=sqlite .venv/bin/python -m pytest -x -q --no-header -p no:cacheprovider -n 2 tests/a.py"
+
+
+def test_a_suite_that_could_not_run_has_caught_nothing() -> None:
+    assert noticed_by("...F\nFAILED tests/a.py::test_b - assert 1 == 2\n1 failed") == "tests/a.py::test_b"
+    with pytest.raises(SystemExit, match="unrecognized arguments"):
+        noticed_by("__main__.py: error: unrecognized arguments: --randomly-seed=14\n  rootdir: here")
