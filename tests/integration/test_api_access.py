@@ -19,7 +19,7 @@ from portal.queries import pollers, pulse
 from portal.services.people import tokens
 from portal.tables import ApiToken, User, WorkflowNode
 from tests.support import seed_quotas
-from tests.support.api import Client, by_session, by_token, error_of, furnished, make_token, ready
+from tests.support.api import Client, by_session, by_token, error_of, furnished, make_token
 from tests.support.web import update_rows, written
 
 SAMPLES: dict[str, object] = {"execution_id": 1, "node_id": 1, "quota_id": 1, "violation_id": 1}
@@ -164,18 +164,18 @@ def test_a_form_on_another_site_cannot_press_a_button_here(filled: Flask) -> Non
 
 @pytest.mark.parametrize("path", ["/api", "/api/", "/api/v1", "/api/v1/", "/api/v1/nowhere", "/api/v2/pollers/"])
 def test_an_address_that_does_not_exist_is_answered_in_json_with_the_way_to_the_document(app: Flask, path: str) -> None:
-    answer = Client(ready(app)).get(path)
+    answer = Client(app).get(path)
     assert answer.status_code == 404
     assert "/api/v1/openapi.json" in error_of(answer)["message"]
 
 
 def test_pages_keep_their_own_way_of_saying_that_there_is_nothing(app: Flask) -> None:
     for path in ("/nowhere", "/apiary", "/olts/api"):
-        assert ready(app).test_client().get(path).mimetype == "text/html"
+        assert app.test_client().get(path).mimetype == "text/html"
 
 
 def test_a_method_that_is_not_taken_names_those_that_are(app: Flask) -> None:
-    answer = Client(ready(app)).call("DELETE", "/pollers/")
+    answer = Client(app).call("DELETE", "/pollers/")
     assert (answer.status_code, error_of(answer)["code"]) == (405, "method_not_allowed")
     assert {"GET", "HEAD", "OPTIONS"} == set(answer.headers["Allow"].split(", "))
 

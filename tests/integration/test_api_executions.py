@@ -19,7 +19,7 @@ from portal.queries import api as queries
 from portal.queries import keyset
 from portal.services.dispatch import run_requests
 from portal.tables import AuditLog, Execution, Olt, WorkflowNode
-from tests.support.api import Client, by_session, by_token, ended, error_of, furnished, ready
+from tests.support.api import Client, by_session, by_token, ended, error_of, furnished
 from tests.support.builders import make_chained, make_execution, make_node, make_olt
 from tests.support.cast import ACTOR, TEN
 from tests.support.web import update_rows, written
@@ -32,7 +32,7 @@ def ids(answer_body: dict[str, Any]) -> list[int]:
 @pytest.fixture
 def lima(app: Flask) -> Flask:
     """OLT-LIMA with nodes 1 and 2, OLT-CUSCO with node 3; ten executions one minute apart, node after node."""
-    with ready(app).app_context():
+    with app.app_context():
         olt, other = make_olt("OLT-LIMA"), make_olt("OLT-CUSCO")
         nodes = [make_node(olt, "a"), make_node(olt, "b"), make_node(other, "c")]
         for number in range(10):
@@ -308,7 +308,7 @@ def test_the_nodes_schedule_does_not_move(filled: Flask) -> None:
 
 
 def test_a_chained_node_runs_too(app: Flask) -> None:
-    with ready(app).app_context():
+    with app.app_context():
         chained = make_chained(make_node(make_olt())).id
     body = by_token(app).post(f"/pollers/nodes/{chained}/run/").get_json()
     assert (body["node_id"], body["created"]) == (chained, True)

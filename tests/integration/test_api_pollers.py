@@ -12,7 +12,7 @@ from portal.domain.statuses import ExecutionStatus, OltState, PollerStatus
 from portal.extensions import db
 from portal.queries.queue import Cause
 from portal.tables import PollerStats, Pool
-from tests.support.api import Client, by_token, error_of, furnished, make_poller, make_token, ready
+from tests.support.api import Client, by_token, error_of, furnished, make_poller, make_token
 from tests.support.builders import make_execution, make_node, make_olt
 from tests.support.web import written
 
@@ -29,7 +29,7 @@ def get(app: Flask, path: str) -> dict[str, Any]:
 def busy(app: Flask) -> Flask:
     """Pool north (site Lima) with poller 1 on OLT-LIMA since 20 s and poller 2 lost; something waits behind it."""
     now = clock.now()
-    with ready(app).app_context():
+    with app.app_context():
         olt = make_olt(now=now, site="Lima")
         rx = make_node(olt, "rx", now, name="Power", kind="get", oid="huawei.onu_rx_power")
         found = make_node(olt, "discovery", now, name="ONUs")
@@ -69,7 +69,7 @@ def test_each_poller_says_what_it_holds_since_when_and_how_busy_it_is(busy: Flas
 
 
 def test_without_any_poller_the_list_is_empty_and_the_numbers_say_what_to_start(app: Flask) -> None:
-    assert get(ready(app), "/pollers/") == {"items": [], "next": None}
+    assert get(app, "/pollers/") == {"items": [], "next": None}
     stats = get(app, "/pollers/stats/")
     assert (stats["total_pollers"], stats["pools"], stats["history"]) == (0, [], [])
     assert "`flask work`" in stats["advice"]
@@ -94,7 +94,7 @@ def test_a_free_poller_means_no_overload(busy: Flask) -> None:
 
 def test_the_queue_is_cut_to_the_limit_and_its_size_is_not(app: Flask) -> None:
     now = clock.now()
-    with ready(app).app_context():
+    with app.app_context():
         nodes = [make_node(make_olt(f"OLT-{number:02}", now), now=now) for number in range(12)]
         for number, node in enumerate(nodes):
             make_execution(node, now - timedelta(seconds=12 - number))
@@ -113,7 +113,7 @@ def test_every_cause_that_there_is_has_a_sentence() -> None:
 
 def test_an_olt_that_is_paused_or_put_off_says_so(app: Flask) -> None:
     now = clock.now()
-    with ready(app).app_context():
+    with app.app_context():
         paused, later = (make_node(make_olt(name, now), now=now) for name in ("OLT-PAUSED", "OLT-LATER"))
         paused.workflow.olt.state = OltState.PAUSED
         due = now + timedelta(minutes=5)
@@ -154,7 +154,7 @@ def test_a_pool_with_room_gets_no_advice(app: Flask) -> None:
 def remembered(app: Flask) -> Flask:
     """Four hours of history, a row each minute: 10 % busy, and 90 % in the last 30 minutes."""
     now = clock.now()
-    with written(ready(app)) as session:
+    with written(app) as session:
         for minute in range(240, 0, -1):
             session.add(PollerStats(timestamp=now - timedelta(minutes=minute), queue_size=minute,
                                     busy_percentage=90 if minute <= 30 else 10))  # fmt: skip
@@ -197,7 +197,7 @@ WRONG = (
 
 
 def test_a_wrong_argument_is_named(app: Flask) -> None:
-    client = by_token(ready(app))
+    client = by_token(app)
     for query, field in WRONG:
         answer = client.get(f"/pollers/stats/?{query}")
         assert answer.status_code == 400, (query, answer.text)
@@ -205,7 +205,7 @@ def test_a_wrong_argument_is_named(app: Flask) -> None:
 
 
 def test_the_queues_limit_is_checked_and_a_near_miss_is_recognised(app: Flask) -> None:
-    client = by_token(ready(app))
+    client = by_token(app)
     for query in ("limit=0", "limit=201", "limit=-1", "limit=ten", "limit=", "limit=1.5", "limit=%F0%9F%92%A9"):
         assert list(error_of(client.get(f"/pollers/queue/?{query}"))["fields"]) == ["limit"], query
     assert "did you mean limit?" in error_of(client.get("/pollers/queue/?limt=5"))["fields"]["limt"]

@@ -11,7 +11,7 @@ from portal.domain.statuses import QuotaStatus, Severity
 from portal.extensions import db
 from tests.integration.test_quota_queries import add, add_violation
 from tests.support import seed_quotas
-from tests.support.api import Client, by_token, error_of, ready
+from tests.support.api import Client, by_token, error_of
 from tests.support.builders import make_node, make_olt
 from tests.support.cast import HOUR, TEN
 
@@ -19,7 +19,7 @@ from tests.support.cast import HOUR, TEN
 @pytest.fixture
 def filled(app: Flask) -> Flask:
     """Quotas 1 to 4 and violations 1 to 3 of two OLTs in two hours."""
-    with ready(app).app_context():
+    with app.app_context():
         lima, cusco = make_olt().id, make_olt("OLT-CUSCO").id
         add(lima, "get_rx", TEN, Counts(completed=2, failed=2), QuotaStatus.QUOTA_NOT_MET)
         add(lima, "discovery", TEN + HOUR, Counts(completed=4), QuotaStatus.COMPLETED)
@@ -88,7 +88,7 @@ def test_a_quota_adds_up_and_says_all_of_itself(client: Client) -> None:
 
 
 def test_one_quota_and_one_violation_show_their_slots(app: Flask) -> None:
-    with ready(app).app_context():
+    with app.app_context():
         seed_quotas.fill_one(db.session(), make_node(make_olt()), clock.now())
         db.session.commit()
         db.session.remove()

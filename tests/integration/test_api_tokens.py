@@ -14,7 +14,7 @@ from portal.extensions import Base, db
 from portal.services.errors import Invalid, NotFound
 from portal.services.people import tokens
 from portal.tables import ApiToken, AuditLog
-from tests.support.api import Client, ready
+from tests.support.api import Client
 
 
 def dump(session: Session) -> str:
@@ -30,7 +30,7 @@ def test_a_token_holds_32_random_bytes_and_says_what_it_is(session: Session, now
 
 
 def test_a_dump_of_the_database_gives_no_token_that_can_be_used(app: Flask, now: datetime) -> None:
-    client = Client(ready(app))
+    client = Client(app)
     with app.app_context():
         clear = tokens.create("ci", "admin", "cli", now)
         row = db.session.scalars(select(ApiToken)).one()

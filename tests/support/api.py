@@ -9,9 +9,8 @@ from flask import Flask
 from werkzeug.test import TestResponse
 
 from portal import clock
-from portal.api.blueprint import init_api
 from portal.domain.statuses import AttemptStatus, ErrorKind, ExecutionStatus, StepStatus
-from portal.extensions import db, limiter
+from portal.extensions import db
 from portal.services.people import tokens
 from portal.tables import Execution, ExecutionAttempt, ExecutionStep, Poller, Pool, WorkflowNode
 from tests.support import seed
@@ -27,18 +26,9 @@ _TYPES: dict[str, tuple[type, ...]] = {
 }  # fmt: skip
 
 
-def ready(app: Flask) -> Flask:
-    """The app with its API and with fresh rate limits."""
-    if "api" not in app.blueprints:
-        init_api(app)
-    with app.app_context():
-        limiter.reset()
-    return app
-
-
 def furnished(app: Flask) -> Flask:
     """The app with users, OLT 1 with node 1 (a master), execution 1 of it (failed), and poller 1 of pool 1."""
-    with ready(app).app_context():
+    with app.app_context():
         moment = clock.now()
         seed.add_users(moment)
         node = make_node(make_olt(now=moment), now=moment, name="ONUs")

@@ -12,7 +12,7 @@ from portal.extensions import db
 from portal.services.coordinating import plans
 from portal.tables import NodePace, WorkflowNode
 from tests.support import builders
-from tests.support.api import by_token, ready
+from tests.support.api import by_token
 from tests.support.web import written
 
 
@@ -20,7 +20,7 @@ from tests.support.web import written
 def built(app: Flask) -> Iterator[Flask]:
     """OLT-LIMA with `rx`: 100 s each five minutes, planned for this hour."""
     now = datetime.now(UTC)
-    with ready(app).app_context():
+    with app.app_context():
         olt = builders.make_olt(now=now)
         builders.make_node(olt, "rx", kind="get", oid="huawei.onu_description", interval="5m", now=now)
         db.session.remove()
