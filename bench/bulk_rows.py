@@ -20,7 +20,7 @@ from portal.extensions import db, transaction
 from portal.services.bulk_rows import fetch_rows, moment, replace_rows, upsert_rows
 from portal.services.upsert import upsert
 from portal.tables import OnuData
-from tests.support.postgres import postgres_cluster
+from testing.postgres import postgres_cluster
 
 COLUMNS = ("onu_id", "metric", "number", "text", "raw", "reason", "kept", "collected_at", "execution_id")
 KEY, REST = COLUMNS[:2], COLUMNS[2:]

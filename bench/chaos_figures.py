@@ -14,7 +14,7 @@ from bench.havoc import Fault, Havoc
 from portal.domain.statuses import ACTIVE, AttemptStatus, ExecutionStatus
 from portal.extensions import db
 from portal.tables import Execution, ExecutionAttempt
-from tests.support.redis_proxy import Counts
+from testing.redis_proxy import Counts
 
 HITS = ("kill_worker", "kill_horse", "kill_any_worker")
 RECOVERY_P99_SECONDS = 20.0

@@ -38,8 +38,8 @@ from portal.services.collecting.readings import Books
 from portal.services.dispatch import executions, run_requests
 from portal.services.importing import inventory
 from portal.tables import Olt, Onu, OnuData, WorkflowNode
-from tests.support.oltsim_c import oltsim
-from tests.support.postgres import postgres_cluster
+from testing.oltsim_c import oltsim
+from testing.postgres import postgres_cluster
 
 COLUMNS = ("huawei.onu_rx_power", "huawei.onu_olt_rx_power", "huawei.onu_temperature", "huawei.onu_distance",
            "huawei.onu_description", "huawei.onu_serial", "huawei.onu_state")  # fmt: skip

@@ -22,9 +22,9 @@ from portal.extensions import db, transaction
 from portal.services.cataloguing import catalogue
 from portal.services.importing import inventory
 from portal.tables import CoordinatorLog, Execution, Olt, Poller, WorkflowNode
-from tests.support.oltsim_c import oltsim
-from tests.support.postgres import postgres_cluster
-from tests.support.stack import Stack, stack
+from testing.oltsim_c import oltsim
+from testing.postgres import postgres_cluster
+from testing.stack import Stack, stack
 
 
 @dataclass(frozen=True)

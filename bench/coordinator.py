@@ -23,7 +23,7 @@ from portal.extensions import db, transaction
 from portal.services.coordinating import closing
 from portal.tables import Brand, Credential, Olt, QuotaTracker, QuotaViolation, Workflow, WorkflowNode
 from scheduler.coordinator import loop, observe
-from tests.support.cast import HOUR
+from testing.cast import HOUR
 
 SIZES = (1_000, 5_000)
 CHANGED = 10  # OLTs

@@ -33,8 +33,8 @@ from portal.services.cataloguing import catalogue
 from portal.services.importing import inventory
 from portal.services.network import olts
 from portal.tables import Execution, Olt, Workflow, WorkflowNode
-from tests.support import oltsim_c
-from tests.support.stack import Stack, stack
+from testing import oltsim_c
+from testing.stack import Stack, stack
 
 ONUS = 128
 REQUEST_MICROSECONDS = 60_000  # service time of one request, as a busy OLT has it

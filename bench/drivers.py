@@ -23,7 +23,7 @@ from jobs.snmp.patient import PatientSession
 from jobs.snmp.session import SessionFactory
 from jobs.snmp.walking import MAX_ANSWER_VALUES, walk
 from portal.domain.composite import SnmpTarget
-from tests.support.oltsim_c import DESCRIPTION, DISTANCE, ONU_RX_POWER, RUN_STATE, SERIAL, oltsim
+from testing.oltsim_c import DESCRIPTION, DISTANCE, ONU_RX_POWER, RUN_STATE, SERIAL, oltsim
 
 COLUMNS = (SERIAL, DESCRIPTION, RUN_STATE, DISTANCE, ONU_RX_POWER)
 ROWS = 50  # max_repetitions and max_varbinds

@@ -24,7 +24,7 @@ from portal import queueing
 from portal.domain.statuses import ACTIVE
 from portal.extensions import db
 from portal.tables import Execution
-from tests.support.stack import children
+from testing.stack import children
 
 POLLERS = 4
 OLTS, NODES = 50, 4  # a wave is one composite of each node

@@ -23,7 +23,7 @@ from portal.services.dispatch import run_requests
 from portal.services.dispatch.tickets import tickets_for
 from portal.services.network import olts
 from portal.tables import Execution, ExecutionAttempt, Olt, Workflow, WorkflowNode
-from tests.support.oltsim_c import oltsim
+from testing.oltsim_c import oltsim
 
 REQUEST_MICROSECONDS = 5_000
 TIMES_SLOWER = 100

@@ -42,7 +42,7 @@ from portal.tables import (
     Workflow,
     WorkflowNode,
 )
-from tests.support.pages import Visitor
+from testing.pages import Visitor
 
 MIGRATIONS = str(Path(__file__).resolve().parents[1] / "migrations")
 GOAL_MS = 200

@@ -28,7 +28,7 @@ from portal.domain.tempo import NORMAL
 from portal.extensions import db, transaction
 from portal.tables import Brand, Credential, Execution, Olt, SchedulerState, Workflow, WorkflowNode
 from scheduler.process import LEADER_KEY
-from tests.support.stack import Stack, stack
+from testing.stack import Stack, stack
 
 LIMIT_SECONDS = 240
 LOOK_SECONDS = 0.1  # between two looks at queues and pulse

@@ -19,7 +19,7 @@ from bench.common import Agents, Ground, quantile
 from portal.domain.statuses import ACTIVE, AttemptStatus, ExecutionStatus
 from portal.extensions import db
 from portal.tables import Execution, ExecutionAttempt, Olt, Poller
-from tests.support.stack import Stack
+from testing.stack import Stack
 
 ONUS = 128
 REQUEST_MICROSECONDS = 60_000  # service time of one request, as a busy OLT has it

@@ -25,7 +25,7 @@ from portal.domain.statuses import ExecutionStatus, NodeKind
 from portal.extensions import db, transaction
 from portal.tables import Brand, Credential, Execution, Olt, Workflow, WorkflowNode
 from scheduler.tick import tick
-from tests.support.redis_server import redis_server
+from testing.redis_server import redis_server
 
 SIZES = (1_000, 10_000, 100_000)
 PAUSE = 10  # seconds between two ticks with something due

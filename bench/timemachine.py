@@ -19,8 +19,8 @@ from scheduler.timemachine.durations import Fortune
 from scheduler.timemachine.events import Havoc, scenario
 from scheduler.timemachine.machine import Machine
 from scheduler.timemachine.world import ALL_SITES, NodeSpec, OltSpec, Rules, World
-from tests.support.cast import HOUR, TEN
-from tests.support.virtual import cron_in, many_olts
+from testing.cast import HOUR, TEN
+from testing.virtual import cron_in, many_olts
 
 GOAL = 300  # virtual seconds a real second
 

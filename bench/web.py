@@ -30,8 +30,8 @@ from bench.web_ground import Plan
 from config import load_settings
 from portal.extensions import db
 from portal.web.memory import settle
-from tests.support import routes, seed
-from tests.support.pages import Visitor, soup
+from testing import routes, seed
+from testing.pages import Visitor, soup
 
 MIGRATIONS = str(Path(__file__).resolve().parents[1] / "migrations")
 GOAL_MS, GOAL_STATEMENTS, GOAL_UNCHANGED_MS = 150, 12, 5

@@ -1,4 +1,4 @@
-"""A large database for bench/web.py: the rows of tests/support/seed.py many times over, the past by INSERT … SELECT."""
+"""A large database for bench/web.py: the rows of testing/seed.py many times over, the past by INSERT … SELECT."""
 
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -22,7 +22,7 @@ from portal.tables import (
     QuotaTracker,
     QuotaViolation,
 )
-from tests.support import routes, seed, seed_quotas
+from testing import routes, seed, seed_quotas
 
 DAYS = 14
 SEEDED_HOURS = 3  # of quotas; older hours are copies

@@ -31,7 +31,7 @@ from portal.domain.statuses import ExecutionStatus, Role
 from portal.extensions import db
 from portal.services.people import users
 from portal.tables import Execution, Olt
-from tests.support.served import free_port, served
+from testing.served import free_port, served
 
 GOAL_MS, GOAL_SHARE = 60, 0.95
 EVERY = 2.0  # seconds between two looks of a tab

@@ -20,10 +20,10 @@ from bench.common import quantile
 from bench.web import MIGRATIONS
 from config import load_settings
 from portal.extensions import db
-from tests.support import seed
-from tests.support.cast import password_of
-from tests.support.served import free_port, served
-from tests.support.stack import stack
+from testing import seed
+from testing.cast import password_of
+from testing.served import free_port, served
+from testing.stack import stack
 
 GOAL_OCTETS, GOAL_PAINT_MS = 350_000, 1000
 CHROMIUM = "/usr/bin/chromium"  # Debian's; ops/setup --dev installs it

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.support.cast import NOW
+from testing.cast import NOW
 
 if TYPE_CHECKING:
     from flask import Flask
@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from sqlalchemy.orm import Session
 
     from config import Settings
-    from tests.support.databases import Databases
-    from tests.support.redis_server import RedisServer
+    from testing.databases import Databases
+    from testing.redis_server import RedisServer
 
 
 def pytest_collection_finish() -> None:
@@ -37,7 +37,7 @@ def now() -> datetime:
 @pytest.fixture(scope="session")
 def databases(tmp_path_factory: pytest.TempPathFactory) -> "Iterator[Databases]":
     """The worker's databases and apps."""
-    from tests.support.databases import Databases
+    from testing.databases import Databases
 
     made = Databases(tmp_path_factory.mktemp("databases"))
     yield made
@@ -53,7 +53,7 @@ def database_url(request: pytest.FixtureRequest, databases: "Databases") -> str:
 @pytest.fixture
 def settings(database_url: str, tmp_path: Path) -> "Settings":
     """Settings whose instance is a folder of the test's own."""
-    from tests.support.databases import settings_for
+    from testing.databases import settings_for
 
     instance = tmp_path / "instance"
     instance.mkdir()
@@ -82,7 +82,7 @@ def session(app: "Flask") -> "Iterator[Session]":
 @pytest.fixture(scope="session")
 def server() -> "Iterator[RedisServer]":
     """A real Redis for all tests of the run that do it no harm; each empties it before use."""
-    from tests.support.redis_server import redis_server
+    from testing.redis_server import redis_server
 
     with redis_server() as running:
         yield running

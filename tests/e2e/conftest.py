@@ -22,9 +22,9 @@ from werkzeug.serving import make_server
 from app import create_app
 from portal.extensions import db, transaction
 from portal.web.shared import Shelf
-from tests.support import seed
-from tests.support.databases import Databases, settings_for
-from tests.support.pages import Visitor
+from testing import seed
+from testing.databases import Databases, settings_for
+from testing.pages import Visitor
 
 CHROMIUM = "/usr/bin/chromium"  # Debian's; ops/setup installs it. Elsewhere Playwright's own is used.
 # Processes that no test looks at: a renderer for what each address bar suggests, and a spare one. They are half of the

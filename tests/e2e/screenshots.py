@@ -1,7 +1,7 @@
 """Takes the pictures of every page (docs/screens) from a demonstration that really polls. Run: `make screenshots`.
 
 Four simulated OLTs are polled over SNMP; one loses its line, one is paused, a template is tried on a fifth. What a
-minute cannot bring is made up by tests/support: the promises of the day before with their violations, the pool's last
+minute cannot bring is made up by `testing`: the promises of the day before with their violations, the pool's last
 hour, the power of one ONU over a week, the alerts that were sent. `-k olts` takes only pictures whose name has "olts".
 """
 
@@ -35,10 +35,10 @@ from portal.services.importing import inventory
 from portal.services.network import olts, rollouts, templates, workflows
 from portal.services.people import tokens, users
 from portal.services.trying import probes, trials
+from testing import routes, seed_alerts, seed_quotas
+from testing.pages import Visitor
+from testing.stack import ROOT, Stack, stack
 from tests.e2e.conftest import CHROMIUM, FLAGS, serve
-from tests.support import routes, seed_alerts, seed_quotas
-from tests.support.pages import Visitor
-from tests.support.stack import ROOT, Stack, stack
 
 FOLDER = ROOT / "docs" / "screens"
 LOGIN = "auth-login.png"

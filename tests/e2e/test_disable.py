@@ -9,11 +9,11 @@ from playwright.sync_api import Browser, Page, expect
 from portal.domain.statuses import ExecutionStatus
 from portal.extensions import db
 from portal.tables import Olt
-from tests.support import seed
-from tests.support.cast import password_of
-from tests.support.databases import Databases
-from tests.support.live import Live, polled
-from tests.support.served import free_port, served
+from testing import seed
+from testing.cast import password_of
+from testing.databases import Databases
+from testing.live import Live, polled
+from testing.served import free_port, served
 
 pytestmark = pytest.mark.e2e
 

@@ -11,9 +11,9 @@ from app import create_app
 from config import load_settings
 from jobs.snmp.simulator.farm import Farm, start_farm
 from portal.extensions import db
+from testing.databases import Databases
+from testing.stack import Stack, stack
 from tests.e2e.conftest import serve
-from tests.support.databases import Databases
-from tests.support.stack import Stack, stack
 
 PATIENCE = 60_000  # ms for what the product's processes do
 ONUS = 64

@@ -9,8 +9,8 @@ from sqlalchemy import update
 
 from portal.domain.statuses import ExecutionStatus, Trigger
 from portal.tables import Execution, Olt, Poller, User
+from testing.cast import password_of
 from tests.e2e.conftest import Portal, Visit
-from tests.support.cast import password_of
 
 pytestmark = pytest.mark.e2e
 

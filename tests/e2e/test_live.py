@@ -14,10 +14,10 @@ from jobs.snmp.simulator.farm import Farm, start_farm
 from portal.extensions import db
 from portal.services.network import olts
 from portal.services.people import users
-from tests.support.databases import Databases
-from tests.support.live import Live
-from tests.support.served import free_port, served
-from tests.support.stack import Stack, stack
+from testing.databases import Databases
+from testing.live import Live
+from testing.served import free_port, served
+from testing.stack import Stack, stack
 
 PASSWORD = "correct horse battery"
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(180)]

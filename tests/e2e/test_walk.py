@@ -14,11 +14,11 @@ from playwright.sync_api import Browser, Page
 
 from portal import clock
 from portal.extensions import db, transaction
+from testing import routes, seed
+from testing.pages import Visitor
 from tests.e2e.axe import CALM, findings, settle
 from tests.e2e.conftest import Portal, Tabs
 from tests.e2e.words import foreign, given_names, wrong_words
-from tests.support import routes, seed
-from tests.support.pages import Visitor
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(120)]
 

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.databases import FERNET_KEY, Databases
-from tests.support.live import Live, polled
+from testing.databases import FERNET_KEY, Databases
+from testing.live import Live, polled
 
 Polled = Callable[..., AbstractContextManager[Live]]
 

@@ -16,7 +16,7 @@ from jobs import claim as claims
 from jobs.claim import Claim
 from portal import queueing
 from portal.queueing import Ticket
-from tests.support.cast import TEN
+from testing.cast import TEN
 
 NEVER = datetime(2100, 1, 1, tzinfo=UTC)  # by the clock of Redis; the simulated one decides what is overdue
 LEASE_SECONDS = 3600.0  # likewise

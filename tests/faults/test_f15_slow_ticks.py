@@ -16,9 +16,9 @@ from portal.domain import tempo
 from portal.extensions import db
 from portal.tables import Execution, WorkflowNode
 from scheduler import periodic, process
+from testing.live import Live
+from testing.stack import TEMPO
 from tests.faults.conftest import Polled
-from tests.support.live import Live
-from tests.support.stack import TEMPO
 
 pytestmark = [pytest.mark.integration, pytest.mark.fault, pytest.mark.clock, pytest.mark.timeout(180)]
 

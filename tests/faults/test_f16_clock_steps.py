@@ -18,9 +18,9 @@ from portal.domain import tempo
 from portal.domain.statuses import ExecutionStatus
 from portal.extensions import db
 from portal.tables import SchedulerState
+from testing.live import LOG, Live
+from testing.stack import TEMPO
 from tests.faults.conftest import Polled
-from tests.support.live import LOG, Live
-from tests.support.stack import TEMPO
 
 pytestmark = [pytest.mark.integration, pytest.mark.fault, pytest.mark.clock, pytest.mark.timeout(240)]
 

@@ -15,11 +15,11 @@ from portal.domain.statuses import ExecutionStatus
 from portal.extensions import db
 from portal.services.dispatch import run_requests
 from portal.tables import Execution, ExecutionAttempt
+from testing.cast import ACTOR
+from testing.live import Live
+from testing.oltsim_c import oltsim
 from tests.faults.conftest import Polled
 from tests.faults.simulated import Node, Started, World
-from tests.support.cast import ACTOR
-from tests.support.live import Live
-from tests.support.oltsim_c import oltsim
 
 pytestmark = [pytest.mark.integration, pytest.mark.fault, pytest.mark.timeout(180)]
 

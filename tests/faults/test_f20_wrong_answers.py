@@ -16,10 +16,10 @@ from portal.domain.statuses import TERMINAL, AttemptStatus, ErrorKind, Execution
 from portal.extensions import db
 from portal.services.dispatch import run_requests
 from portal.tables import Execution, ExecutionAttempt, ExecutionStep, OnuData
+from testing.cast import ACTOR
+from testing.databases import KINDS, Databases
+from testing.live import Live, polled
 from tests.faults.rogue_olt import DESCRIPTION, LATE_SECONDS, MANNERS, ONUS, STATE, rogue_olts
-from tests.support.cast import ACTOR
-from tests.support.databases import KINDS, Databases
-from tests.support.live import Live, polled
 
 pytestmark = [pytest.mark.integration, pytest.mark.fault, pytest.mark.timeout(360)]
 

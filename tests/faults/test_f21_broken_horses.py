@@ -28,9 +28,9 @@ from portal.domain.statuses import TERMINAL, AttemptStatus, ErrorKind, Execution
 from portal.extensions import db
 from portal.services.dispatch import run_requests
 from portal.tables import ExecutionAttempt, ExecutionStep, Olt
+from testing.cast import ACTOR
+from testing.live import LOG, Live
 from tests.faults.conftest import Polled
-from tests.support.cast import ACTOR
-from tests.support.live import LOG, Live
 
 pytestmark = [pytest.mark.integration, pytest.mark.fault, pytest.mark.clock, pytest.mark.timeout(180)]
 

@@ -15,10 +15,10 @@ from portal import queueing
 from portal.domain.composite import CompositeResult, CompositeWork, StepResult
 from portal.domain.statuses import ExecutionStatus, StepStatus
 from portal.services.dispatch import run_requests
+from testing.cast import ACTOR
+from testing.live import Live
+from testing.stack import children
 from tests.faults.conftest import Polled
-from tests.support.cast import ACTOR
-from tests.support.live import Live
-from tests.support.stack import children
 
 pytestmark = [pytest.mark.integration, pytest.mark.fault, pytest.mark.timeout(180)]
 

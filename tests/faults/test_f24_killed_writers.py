@@ -15,7 +15,7 @@ from portal.domain.statuses import ExecutionStatus, Trigger
 from portal.extensions import db, transaction
 from portal.services.dispatch import executions
 from portal.tables import Execution, ExecutionAttempt, ExecutionStep, Olt, OnuData
-from tests.support.cast import NOW
+from testing.cast import NOW
 
 pytestmark = [pytest.mark.integration, pytest.mark.fault, pytest.mark.timeout(240)]
 

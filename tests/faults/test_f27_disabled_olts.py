@@ -14,9 +14,9 @@ from portal.extensions import db
 from portal.services.dispatch import run_requests
 from portal.services.network import olts
 from portal.tables import Olt
+from testing.cast import ACTOR
+from testing.live import LOG, Live
 from tests.faults.conftest import Polled
-from tests.support.cast import ACTOR
-from tests.support.live import LOG, Live
 
 pytestmark = [pytest.mark.integration, pytest.mark.fault, pytest.mark.clock, pytest.mark.timeout(180)]
 

@@ -17,8 +17,8 @@ import pytest
 from bench import common, judges
 from jobs import claim, tasks
 from portal.domain.statuses import AttemptStatus, ErrorKind, ExecutionStatus
+from testing.live import LOG, Live
 from tests.faults.conftest import Polled
-from tests.support.live import LOG, Live
 
 pytestmark = [pytest.mark.integration, pytest.mark.fault, pytest.mark.clock, pytest.mark.timeout(180)]
 

@@ -33,9 +33,9 @@ from portal.extensions import db
 from portal.services.dispatch import rehearsal, run_requests
 from portal.tables import Execution, ExecutionAttempt, ExecutionStep, Onu, OnuData
 from scheduler.reaper import reap
-from tests.support.builders import make_chained, make_node, make_olt
-from tests.support.cast import ACTOR
-from tests.support.redis_server import RedisServer
+from testing.builders import make_chained, make_node, make_olt
+from testing.cast import ACTOR
+from testing.redis_server import RedisServer
 
 pytestmark = [pytest.mark.integration, pytest.mark.fault, pytest.mark.timeout(600)]
 

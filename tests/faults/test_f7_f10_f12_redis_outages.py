@@ -15,9 +15,9 @@ from portal.domain.tempo import NORMAL
 from portal.extensions import db
 from portal.queries import pulse
 from portal.tables import SchedulerState
+from testing.live import LOG, Live
+from testing.stack import TEMPO
 from tests.faults.conftest import Polled
-from tests.support.live import LOG, Live
-from tests.support.stack import TEMPO
 
 pytestmark = [pytest.mark.integration, pytest.mark.fault, pytest.mark.clock, pytest.mark.timeout(180)]
 

@@ -15,9 +15,9 @@ from redis.retry import Retry
 
 from config import default_redis_url
 from portal.domain.statuses import ExecutionStatus
+from testing.redis_server import RedisServer, RedisServerError, answered, redis_server
+from testing.stack import ROOT
 from tests.faults.conftest import Polled
-from tests.support.redis_server import RedisServer, RedisServerError, answered, redis_server
-from tests.support.stack import ROOT
 
 pytestmark = [pytest.mark.integration, pytest.mark.fault, pytest.mark.timeout(180)]
 

@@ -8,8 +8,8 @@ import redis
 from redis.backoff import NoBackoff
 from redis.retry import Retry
 
-from tests.support.redis_proxy import RedisProxy, redis_proxy
-from tests.support.redis_server import RedisServer, RedisServerError, redis_server
+from testing.redis_proxy import RedisProxy, redis_proxy
+from testing.redis_server import RedisServer, RedisServerError, redis_server
 
 pytestmark = pytest.mark.integration
 

@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 
 from jobs.snmp.simulator.farm import Farm, start_farm
-from tests.support.databases import FERNET_KEY, Databases
-from tests.support.live import Live, seen
-from tests.support.stack import Stack, stack
+from testing.databases import FERNET_KEY, Databases
+from testing.live import Live, seen
+from testing.stack import Stack, stack
 from tests.walks.recordings import path_of
 
 

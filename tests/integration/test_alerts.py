@@ -28,11 +28,11 @@ from portal.services.dispatch import reachability
 from portal.services.errors import Conflict, Invalid, NotFound
 from portal.tables import AuditLog, Channel, Notification, Olt, QuotaViolation
 from scheduler import upkeep
-from tests.support.builders import make_olt
-from tests.support.cast import ACTOR, HOUR, LIMA, MINUTE, SECOND
-from tests.support.databases import FERNET_KEY
-from tests.support.receiver import TOKEN, Receiver, receiver
-from tests.support.threads import at_once
+from testing.builders import make_olt
+from testing.cast import ACTOR, HOUR, LIMA, MINUTE, SECOND
+from testing.databases import FERNET_KEY
+from testing.receiver import TOKEN, Receiver, receiver
+from testing.threads import at_once
 
 HIGH, LOW, CRITICAL = Severity.HIGH, Severity.LOW, Severity.CRITICAL
 PENDING, SENDING = NotificationStatus.PENDING, NotificationStatus.SENDING

@@ -10,9 +10,9 @@ from portal.domain.statuses import AlertKind, NotificationStatus, Severity
 from portal.extensions import db, transaction
 from portal.services.alerting import alerts, channels
 from portal.tables import Notification, Olt, QuotaViolation
-from tests.support.cast import ACTOR
-from tests.support.live import Live
-from tests.support.receiver import receiver
+from testing.cast import ACTOR
+from testing.live import Live
+from testing.receiver import receiver
 
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(180)]
 

@@ -18,9 +18,9 @@ from portal.domain.statuses import Role
 from portal.queries import pollers, pulse
 from portal.services.people import tokens
 from portal.tables import ApiToken, User, WorkflowNode
-from tests.support import seed_quotas
-from tests.support.api import Client, by_session, by_token, error_of, furnished, make_token
-from tests.support.web import update_rows, written
+from testing import seed_quotas
+from testing.api import Client, by_session, by_token, error_of, furnished, make_token
+from testing.web import update_rows, written
 
 SAMPLES: dict[str, object] = {"execution_id": 1, "node_id": 1, "quota_id": 1, "violation_id": 1}
 NEEDED = {"explain_slot": "?node=1", "list_plans": "?olt=1", "show_feasibility": "?olt=1"}  # arguments

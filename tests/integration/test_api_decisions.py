@@ -11,8 +11,8 @@ from portal import clock
 from portal.api import openapi
 from portal.domain.statuses import EventType, SkipReason
 from portal.services import decisions
-from tests.support.api import Client, by_token, error_of, furnished, problems
-from tests.support.web import written
+from testing.api import Client, by_token, error_of, furnished, problems
+from testing.web import written
 
 
 @pytest.fixture

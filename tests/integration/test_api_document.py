@@ -18,10 +18,10 @@ from portal.api.operations import OPERATIONS, Operation
 from portal.domain.statuses import ExecutionStatus, PollerStatus
 from portal.extensions import limiter
 from portal.tables import Poller, PollerStats, WorkflowNode
-from tests.support import seed_quotas
-from tests.support.api import Client, by_token, furnished, problems
-from tests.support.builders import make_execution
-from tests.support.web import written
+from testing import seed_quotas
+from testing.api import Client, by_token, furnished, problems
+from testing.builders import make_execution
+from testing.web import written
 
 Document = dict[str, Any]
 

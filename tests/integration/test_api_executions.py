@@ -19,10 +19,10 @@ from portal.queries import api as queries
 from portal.queries import keyset
 from portal.services.dispatch import run_requests
 from portal.tables import AuditLog, Execution, Olt, WorkflowNode
-from tests.support.api import Client, by_session, by_token, ended, error_of, furnished
-from tests.support.builders import make_chained, make_execution, make_node, make_olt
-from tests.support.cast import ACTOR, TEN
-from tests.support.web import update_rows, written
+from testing.api import Client, by_session, by_token, ended, error_of, furnished
+from testing.builders import make_chained, make_execution, make_node, make_olt
+from testing.cast import ACTOR, TEN
+from testing.web import update_rows, written
 
 
 def ids(answer_body: dict[str, Any]) -> list[int]:

@@ -12,9 +12,9 @@ from portal.domain.statuses import ExecutionStatus, OltState, PollerStatus
 from portal.extensions import db
 from portal.queries.queue import Cause
 from portal.tables import PollerStats, Pool
-from tests.support.api import Client, by_token, error_of, furnished, make_poller, make_token
-from tests.support.builders import make_execution, make_node, make_olt
-from tests.support.web import written
+from testing.api import Client, by_token, error_of, furnished, make_poller, make_token
+from testing.builders import make_execution, make_node, make_olt
+from testing.web import written
 
 
 def get(app: Flask, path: str) -> dict[str, Any]:

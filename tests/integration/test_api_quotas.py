@@ -9,11 +9,11 @@ from portal import clock
 from portal.domain.quota import Counts
 from portal.domain.statuses import QuotaStatus, Severity
 from portal.extensions import db
+from testing import seed_quotas
+from testing.api import Client, by_token, error_of
+from testing.builders import make_node, make_olt
+from testing.cast import HOUR, TEN
 from tests.integration.test_quota_queries import add, add_violation
-from tests.support import seed_quotas
-from tests.support.api import Client, by_token, error_of
-from tests.support.builders import make_node, make_olt
-from tests.support.cast import HOUR, TEN
 
 
 @pytest.fixture

@@ -14,7 +14,7 @@ from portal.extensions import Base, db
 from portal.services.errors import Invalid, NotFound
 from portal.services.people import tokens
 from portal.tables import ApiToken, AuditLog
-from tests.support.api import Client
+from testing.api import Client
 
 
 def dump(session: Session) -> str:

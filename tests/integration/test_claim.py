@@ -12,8 +12,8 @@ from jobs import claim as claims
 from jobs.claim import Aborted, Lease, LeaseLost, Stopped
 from portal import queueing
 from portal.queueing import Ticket
-from tests.support.cast import TEN
-from tests.support.redis_server import redis_server
+from testing.cast import TEN
+from testing.redis_server import redis_server
 
 
 def ticket(execution: int, olt: int, *, priority: int = 40, at: datetime = TEN, **more: object) -> Ticket:

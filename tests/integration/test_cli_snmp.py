@@ -15,9 +15,9 @@ from portal.domain.composite import SnmpTarget
 from portal.extensions import db
 from portal.services.cataloguing import catalogue, catalogue_shipped
 from portal.tables import Olt, Onu, PonPort
-from tests.support import builders
-from tests.support.cast import COMMUNITY
-from tests.support.commands import Run, commands
+from testing import builders
+from testing.cast import COMMUNITY
+from testing.commands import Run, commands
 
 STATE = "1.3.6.1.4.1.2011.6.128.1.1.2.46.1.15"
 POWER = "1.3.6.1.4.1.2011.6.128.1.1.2.51.1.4"

@@ -38,11 +38,11 @@ from portal.tables import (
     WorkflowNode,
 )
 from scheduler.coordinator import loop, observe, reconcile
+from testing.builders import make_node, make_olt
+from testing.cast import ACTOR, HOUR, MINUTE, SECOND
+from testing.threads import at_once
+from testing.ticking import tick
 from tests.integration.test_quotas import at, counts, pending_ones, run, tracker
-from tests.support.builders import make_node, make_olt
-from tests.support.cast import ACTOR, HOUR, MINUTE, SECOND
-from tests.support.threads import at_once
-from tests.support.ticking import tick
 
 
 @pytest.fixture

@@ -19,8 +19,8 @@ from portal.extensions import db, transaction
 from portal.services import decision_file, decisions
 from portal.tables import CoordinatorLog
 from scheduler import upkeep
-from tests.support import builders
-from tests.support.cast import LIMA, at
+from testing import builders
+from testing.cast import LIMA, at
 
 TEN_IN_LIMA = at("15:00")  # 10:00 in Lima
 ID = re.compile(r" id=(\d+)\)$")

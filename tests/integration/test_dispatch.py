@@ -19,8 +19,8 @@ from portal.services.dispatch import pool, run_requests
 from portal.services.network import olts
 from portal.services.trying import probes
 from portal.tables import ExecutionAttempt, ExecutionStep, Poller, Pool, Probe
-from tests.support.cast import ACTOR
-from tests.support.live import Live
+from testing.cast import ACTOR
+from testing.live import Live
 
 SUCCESS, FAILED, RUNNING = ExecutionStatus.SUCCESS, ExecutionStatus.FAILED, ExecutionStatus.RUNNING
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(150)]

@@ -28,9 +28,9 @@ from portal.tables import (
     SchedulerState,
     WorkflowNode,
 )
-from tests.support.cast import ACTOR, HOUR, MINUTE, SECOND
-from tests.support.live import Live, polled
-from tests.support.stack import StackError
+from testing.cast import ACTOR, HOUR, MINUTE, SECOND
+from testing.live import Live, polled
+from testing.stack import StackError
 
 pytestmark = [pytest.mark.integration, pytest.mark.live, pytest.mark.timeout(240)]
 

@@ -22,9 +22,9 @@ from portal.services.network import olts, workflows
 from portal.tables import CoordinatorLog, Execution, ExecutionAttempt, ExecutionStep, Olt, WorkflowNode
 from scheduler import due, planner
 from scheduler.tick import next_cron
-from tests.support.builders import make_chained, make_node, make_olt
-from tests.support.cast import ACTOR, SECOND, at
-from tests.support.ticking import tick
+from testing.builders import make_chained, make_node, make_olt
+from testing.cast import ACTOR, SECOND, at
+from testing.ticking import tick
 
 
 def slot_taken(session: Session, **node: object) -> Execution:

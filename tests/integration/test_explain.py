@@ -29,9 +29,9 @@ from portal.services.dispatch import reachability
 from portal.services.network import workflows
 from portal.tables import Execution, ExecutionAttempt, ExecutionStep, NodePace, PollerStats, Pool, WorkflowNode
 from scheduler.coordinator import loop
-from tests.support import builders
-from tests.support.builders import make_execution
-from tests.support.cast import ACTOR, TEN
+from testing import builders
+from testing.builders import make_execution
+from testing.cast import ACTOR, TEN
 
 CREATED = datetime(2026, 11, 27, 9, 59, tzinfo=UTC)  # first run, and anchor: 10:00
 

@@ -12,7 +12,7 @@ from sqlalchemy.orm import Session
 from portal.queries import pollers, quota_slots
 from portal.services import decision_file
 from portal.services.decision_file import Position
-from tests.support.cast import NOW
+from testing.cast import NOW
 
 ROW: Any = SimpleNamespace(olt_id=1, task_type="get_rx", hour=NOW - timedelta(hours=1), end=NOW)
 

@@ -9,7 +9,7 @@ from sqlalchemy.orm import Session
 from portal.services.cataloguing import catalogue, index_families, recognition
 from portal.services.network import credentials, olts
 from portal.tables import Credential, IndexFormula, Oid, Olt, OltIndexFamily, PonPort
-from tests.support.cast import ACTOR
+from testing.cast import ACTOR
 
 
 @pytest.fixture

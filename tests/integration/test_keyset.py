@@ -10,7 +10,7 @@ from sqlalchemy.orm import Session
 
 from portal.queries import keyset
 from portal.tables import Olt
-from tests.support.builders import make_olt
+from testing.builders import make_olt
 
 BY_TIME = keyset.Order((Olt.created_at, Olt.id))
 BY_RANK = keyset.Order((case((Olt.name == "A", 0), else_=1), Olt.id))

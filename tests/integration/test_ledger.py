@@ -31,8 +31,8 @@ from portal.tables import (
     NodeDay,
     WorkflowNode,
 )
-from tests.support.builders import make_chained, make_execution, make_node, make_olt
-from tests.support.cast import HOUR, NOW, at
+from testing.builders import make_chained, make_execution, make_node, make_olt
+from testing.cast import HOUR, NOW, at
 
 TODAY = at("00:00")
 

@@ -16,10 +16,10 @@ from portal.services.dispatch import clock, set_back, slots
 from portal.tables import Channel, CoordinatorLog, Execution, Notification, QuotaTracker, QuotaViolation, WorkflowNode
 from scheduler import due, planner
 from scheduler.coordinator import loop
+from testing.builders import make_node, make_olt
+from testing.cast import HOUR, MINUTE, SECOND
+from testing.ticking import tick
 from tests.integration.test_quotas import at, refresh, run
-from tests.support.builders import make_node, make_olt
-from tests.support.cast import HOUR, MINUTE, SECOND
-from tests.support.ticking import tick
 
 
 def make_nodes(count: int, first: datetime) -> list[WorkflowNode]:

@@ -17,8 +17,8 @@ from portal.extensions import db, transaction
 from portal.models.types import EncryptedText
 from portal.services import audit
 from portal.tables import AuditLog, Brand, Channel, Credential, Notification, Olt
-from tests.support.cast import NOW
-from tests.support.databases import FERNET_KEY, Databases
+from testing.cast import NOW
+from testing.databases import FERNET_KEY, Databases
 
 FOLDER = str(Path(__file__).resolve().parents[2] / "migrations")
 

@@ -19,8 +19,8 @@ from portal.services.collecting import history
 from portal.services.collecting.readings import Books
 from portal.services.dispatch import executions, run_requests
 from portal.tables import ExecutionStep, OltRead, Onu, OnuData, OnuEvent, OnuHistory, WorkflowNode
-from tests.support.builders import make_chained, make_node, make_olt
-from tests.support.cast import ACTOR, MINUTE
+from testing.builders import make_chained, make_node, make_olt
+from testing.cast import ACTOR, MINUTE
 
 PORT = 4194312448  # GPON 0/1/1
 OTHER_PORT = 4194312704  # GPON 0/1/2

@@ -11,8 +11,8 @@ from portal.domain.statuses import ExecutionStatus, Trigger
 from portal.extensions import transaction
 from portal.services.coordinating import paces
 from portal.tables import Execution, NodePace, WorkflowNode
-from tests.support.builders import make_node, make_olt
-from tests.support.cast import MINUTE, NOW
+from testing.builders import make_node, make_olt
+from testing.cast import MINUTE, NOW
 
 
 def ran(node_id: int, olt_id: int, ended: datetime, seconds: float, **fields: object) -> int:

@@ -20,10 +20,10 @@ from portal.extensions import db
 from portal.queries import olts
 from portal.tables import AuditLog, Execution, Olt
 from portal.web import olt_picks
-from tests.support import builders, seed
-from tests.support.cast import at
-from tests.support.pages import Visitor, path_of, soup, text_of, title_of
-from tests.support.web import complaints, english, update_rows, written
+from testing import builders, seed
+from testing.cast import at
+from testing.pages import Visitor, path_of, soup, text_of, title_of
+from testing.web import complaints, english, update_rows, written
 
 LIST = "/olts/?state=up"
 GUNICORN_LINE = 4094  # octets of a request's first line that gunicorn takes

@@ -11,10 +11,10 @@ from portal import clock
 from portal.domain.statuses import ErrorKind, ExecutionStatus
 from portal.extensions import db
 from portal.tables import AuditLog, Execution
-from tests.support import builders, seed
-from tests.support.builders import make_execution
-from tests.support.pages import Visitor, path_of, soup, text_of
-from tests.support.web import english, update_rows
+from testing import builders, seed
+from testing.builders import make_execution
+from testing.pages import Visitor, path_of, soup, text_of
+from testing.web import english, update_rows
 
 
 @pytest.fixture

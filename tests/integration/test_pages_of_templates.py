@@ -10,9 +10,9 @@ from portal import clock
 from portal.domain.statuses import NodeKind
 from portal.extensions import db
 from portal.tables import AuditLog, Olt, TemplateNode, Workflow, WorkflowNode, WorkflowTemplate
-from tests.support import builders, seed
-from tests.support.pages import Visitor, path_of, soup, text_of
-from tests.support.web import english, statements, update_rows, written
+from testing import builders, seed
+from testing.pages import Visitor, path_of, soup, text_of
+from testing.web import english, statements, update_rows, written
 
 PAGE = "/workflows/templates/"
 

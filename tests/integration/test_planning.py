@@ -27,9 +27,9 @@ from portal.services.dispatch import clock
 from portal.services.errors import Conflict
 from portal.services.network import workflows
 from portal.tables import AuditLog, Execution, ExecutionPlan, NodePace, Olt, Pool, QuotaLoss, QuotaTracker, WorkflowNode
-from tests.support.builders import make_node, make_olt, make_tracker
-from tests.support.cast import ACTOR, MINUTE, NOW, TEN
-from tests.support.statements import statements_of
+from testing.builders import make_node, make_olt, make_tracker
+from testing.cast import ACTOR, MINUTE, NOW, TEN
+from testing.statements import statements_of
 
 
 def set_pace(node: WorkflowNode, seconds: float, durations: list[int] | None = None) -> None:

@@ -20,11 +20,11 @@ from portal.services.coordinating import closing
 from portal.services.coordinating.audit import Audited, Difference
 from portal.services.network import workflows
 from portal.tables import CoordinatorLog, QuotaLoss, QuotaTracker, QuotaViolation, WorkflowNode
+from testing.builders import make_node, make_olt, make_tracker
+from testing.cast import ACTOR, HOUR, MINUTE, NOW
+from testing.commands import Run, commands
+from testing.ticking import tick
 from tests.integration.test_quotas import at, pending_ones, refresh, run
-from tests.support.builders import make_node, make_olt, make_tracker
-from tests.support.cast import ACTOR, HOUR, MINUTE, NOW
-from tests.support.commands import Run, commands
-from tests.support.ticking import tick
 
 OPEN, MET, NOT_MET = QuotaStatus.IN_PROGRESS, QuotaStatus.COMPLETED, QuotaStatus.QUOTA_NOT_MET
 INTERRUPTED, NONE_DONE = QuotaStatus.INTERRUPTED, QuotaStatus.FAILED

@@ -24,10 +24,10 @@ from portal.tables import CoordinatorState, Execution, Olt, QuotaLoss, QuotaTrac
 from portal.web.words import face
 from scheduler import due, planner
 from scheduler.tick import next_cron
-from tests.support.builders import make_node, make_olt
-from tests.support.cast import ACTOR, HOUR, MINUTE, SECOND
-from tests.support.threads import at_once
-from tests.support.ticking import tick
+from testing.builders import make_node, make_olt
+from testing.cast import ACTOR, HOUR, MINUTE, SECOND
+from testing.threads import at_once
+from testing.ticking import tick
 
 
 def at(node: WorkflowNode, moment: datetime, interval: int) -> None:

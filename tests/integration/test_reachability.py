@@ -21,8 +21,8 @@ from portal.services.dispatch import executions, reachability
 from portal.services.errors import Invalid, NotFound
 from portal.services.network import olts
 from portal.tables import AuditLog, CoordinatorLog, Execution, Olt, WorkflowNode
-from tests.support.builders import make_execution, make_node, make_olt
-from tests.support.cast import ACTOR, MINUTE, SECOND
+from testing.builders import make_execution, make_node, make_olt
+from testing.cast import ACTOR, MINUTE, SECOND
 
 
 @pytest.fixture

@@ -13,8 +13,8 @@ from portal.domain.statuses import EventType, Presence, StepStatus
 from portal.services.collecting import onus
 from portal.services.dispatch import executions, run_requests
 from portal.tables import CoordinatorLog, Execution, Onu, OnuData, OnuEvent, PonPort, WorkflowNode
-from tests.support.builders import make_chained, make_node, make_olt
-from tests.support.cast import ACTOR, NOW
+from testing.builders import make_chained, make_node, make_olt
+from testing.cast import ACTOR, NOW
 
 PORT = 4194312448  # GPON 0/1/1
 

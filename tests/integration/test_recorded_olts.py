@@ -7,7 +7,7 @@ from jobs.snmp.simulator.farm import Farm
 from portal.domain.statuses import ExecutionStatus
 from portal.extensions import db
 from portal.tables import PonPort
-from tests.support.live import Live
+from testing.live import Live
 from tests.walks.recordings import column_of
 from tests.walks.tables import IF_NAME
 

@@ -10,8 +10,8 @@ from sqlalchemy.orm import Session
 from portal.queries import remembered
 from portal.queries.remembered import LIFE, changes
 from portal.services.network import olts
-from tests.support import builders
-from tests.support.cast import ACTOR, NOW
+from testing import builders
+from testing.cast import ACTOR, NOW
 
 
 def answers(*moments: datetime) -> list[int]:

@@ -21,9 +21,9 @@ from portal.domain.statuses import OltState
 from portal.services.dispatch import reachability
 from portal.services.network import olts
 from portal.tables import Olt
-from tests.support.builders import make_credential, make_olt
-from tests.support.cast import ACTOR, MINUTE
-from tests.support.redis_server import RedisServer
+from testing.builders import make_credential, make_olt
+from testing.cast import ACTOR, MINUTE
+from testing.redis_server import RedisServer
 
 
 class Mute:

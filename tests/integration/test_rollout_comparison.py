@@ -11,8 +11,8 @@ from portal.queries import rollouts
 from portal.services.network import rollouts as service
 from portal.services.network import template_nodes, templates
 from portal.tables import Execution, TemplateRollout
-from tests.support.builders import make_olt, make_tracker
-from tests.support.cast import ACTOR, at
+from testing.builders import make_olt, make_tracker
+from testing.cast import ACTOR, at
 
 START = at("10:20")
 NOW = START + timedelta(hours=2)

@@ -12,9 +12,9 @@ from portal.services.dispatch import executions, run_requests, tickets
 from portal.services.errors import Conflict, Invalid, NotFound
 from portal.services.network import olts
 from portal.tables import AuditLog, CoordinatorLog, Execution, ExecutionAttempt
+from testing.builders import make_chained, make_node, make_olt
+from testing.cast import ACTOR, SECOND
 from tests.integration.test_executions import outcome, slot_taken, started, tick
-from tests.support.builders import make_chained, make_node, make_olt
-from tests.support.cast import ACTOR, SECOND
 
 
 def fresh(session: Session, execution_id: int) -> Execution:

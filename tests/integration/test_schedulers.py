@@ -12,8 +12,8 @@ from sqlalchemy import select
 from portal.domain import tempo
 from portal.extensions import db
 from portal.tables import Execution, SchedulerState
-from tests.support.live import Live
-from tests.support.stack import TEMPO
+from testing.live import Live
+from testing.stack import TEMPO
 
 pytestmark = [pytest.mark.integration, pytest.mark.clock, pytest.mark.timeout(150)]
 

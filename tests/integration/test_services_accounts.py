@@ -15,9 +15,9 @@ from portal.services.errors import Invalid, NotFound
 from portal.services.network import credentials
 from portal.services.people import users
 from portal.tables import AuditLog, Channel, User
-from tests.support.builders import make_credential, make_olt, make_user
-from tests.support.cast import ACTOR, COMMUNITY, PASSWORD
-from tests.support.databases import FERNET_KEY
+from testing.builders import make_credential, make_olt, make_user
+from testing.cast import ACTOR, COMMUNITY, PASSWORD
+from testing.databases import FERNET_KEY
 
 V3 = {
     "name": "secure", "version": "3", "username": "facho", "auth_protocol": "SHA", "auth_password": "planted-auth",

@@ -23,8 +23,8 @@ from portal.tables import (
     WorkflowRevision,
     WorkflowTemplate,
 )
-from tests.support.builders import make_execution, make_node, make_olt, make_zte
-from tests.support.cast import ACTOR
+from testing.builders import make_execution, make_node, make_olt, make_zte
+from testing.cast import ACTOR
 
 
 @pytest.fixture

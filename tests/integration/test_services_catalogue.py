@@ -12,7 +12,7 @@ from portal.domain.statuses import NodeKind
 from portal.services.cataloguing import catalogue
 from portal.services.dispatch import work
 from portal.tables import AuditLog, IndexFormula, Oid, Olt, OltModel, StateMap
-from tests.support.builders import CATALOGUE, GENERIC, HUAWEI, ZTE, make_catalogue, make_node, make_olt, make_zte
+from testing.builders import CATALOGUE, GENERIC, HUAWEI, ZTE, make_catalogue, make_node, make_olt, make_zte
 
 NO_OIDS = replace(HUAWEI, oids=(), formulas=(), state_maps=(), models=())
 

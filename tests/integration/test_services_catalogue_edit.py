@@ -13,8 +13,8 @@ from portal.services.cataloguing import catalogue, catalogue_edit, catalogue_par
 from portal.services.errors import Invalid
 from portal.tables import AuditLog, Brand, IndexFormula, Oid, StateMap
 from portal.web.catalogue_forms import OidForm
-from tests.support.builders import make_node, make_olt
-from tests.support.cast import ACTOR
+from testing.builders import make_node, make_olt
+from testing.cast import ACTOR
 
 PASSWORD = "1.3.6.1.4.1.2011.6.128.1.1.2.43.1.4"
 OWN = {

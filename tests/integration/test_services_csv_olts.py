@@ -13,8 +13,8 @@ from portal.services.importing import csv_olts, inventory
 from portal.services.importing.csv_olts import Effect, Moved, Preview, Row
 from portal.services.network import olts
 from portal.tables import AuditLog, Olt, WorkflowNode
-from tests.support.builders import make_catalogue, make_node, make_olt, make_zte
-from tests.support.cast import ACTOR
+from testing.builders import make_catalogue, make_node, make_olt, make_zte
+from testing.cast import ACTOR
 
 TEMPLATE = """
 credentials: [{name: lab, community: public}, {name: other, community: public}]

@@ -13,8 +13,8 @@ from portal.services.dispatch import clock
 from portal.services.errors import Invalid, NotFound
 from portal.services.network import olts
 from portal.tables import AuditLog, Olt, WorkflowNode
-from tests.support.builders import make_node, make_olt
-from tests.support.cast import ACTOR
+from testing.builders import make_node, make_olt
+from testing.cast import ACTOR
 
 
 def deleted(name: str, now: datetime, reason: str = "replaced", **fields: Any) -> Olt:

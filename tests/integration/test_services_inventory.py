@@ -23,8 +23,8 @@ from portal.tables import (
     WorkflowNode,
     WorkflowTemplate,
 )  # fmt: skip
-from tests.support.builders import make_catalogue, make_execution, make_node, make_olt
-from tests.support.cast import ACTOR
+from testing.builders import make_catalogue, make_execution, make_node, make_olt
+from testing.cast import ACTOR
 from tests.unit.test_inventory_file import EXAMPLE
 
 TEMPLATE = """

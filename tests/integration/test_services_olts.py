@@ -17,7 +17,7 @@ from portal.services.dispatch import executions
 from portal.services.errors import Invalid, NotFound
 from portal.services.network import olts, workflows
 from portal.tables import AuditLog, Execution, Olt
-from tests.support.builders import (
+from testing.builders import (
     make_catalogue,
     make_chained,
     make_credential,
@@ -26,7 +26,7 @@ from tests.support.builders import (
     make_olt,
     make_zte,
 )  # fmt: skip
-from tests.support.cast import ACTOR
+from testing.cast import ACTOR
 
 GIVEN: dict[str, Any] = {"name": "OLT-LIMA", "address": "10.0.0.5", "brand": "huawei", "credential": "lab"}
 

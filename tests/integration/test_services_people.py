@@ -15,8 +15,8 @@ from portal.extensions import db
 from portal.services.errors import Conflict, Invalid, NotFound
 from portal.services.people import passwords, sessions, tokens, users
 from portal.tables import ApiToken, AuditLog, User
-from tests.support.builders import make_user
-from tests.support.cast import ACTOR, PASSWORD
+from testing.builders import make_user
+from testing.cast import ACTOR, PASSWORD
 
 NEW = "four unrelated words here"
 

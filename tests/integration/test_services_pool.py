@@ -9,7 +9,7 @@ from sqlalchemy.orm import Session
 from portal.services.dispatch import pool
 from portal.services.errors import Conflict, Invalid, NotFound
 from portal.tables import Poller
-from tests.support.cast import ACTOR
+from testing.cast import ACTOR
 
 
 def opened(now: datetime, pid: int = 1, *, lives: bool = True) -> int:

@@ -10,9 +10,9 @@ from portal.domain.statuses import RolloutStatus
 from portal.services.errors import Conflict, Invalid, NotFound
 from portal.services.network import applying, rollouts, template_nodes, templates, workflows
 from portal.tables import AuditLog, Olt, TemplateRollout, WorkflowNode, WorkflowRevision
+from testing.builders import make_node, make_zte
+from testing.cast import ACTOR
 from tests.integration.test_services_applying import basic, ids, keys, node, template_node
-from tests.support.builders import make_node, make_zte
-from tests.support.cast import ACTOR
 
 __all__ = ["basic"]  # the fixture
 

@@ -9,9 +9,9 @@ from sqlalchemy.orm import Session
 from portal.services.errors import Invalid
 from portal.services.network import applying, tasks, templates
 from portal.tables import Olt, WorkflowTemplate
+from testing.builders import make_node, make_zte
+from testing.cast import ACTOR
 from tests.integration.test_services_applying import basic, ids, keys, node
-from tests.support.builders import make_node, make_zte
-from tests.support.cast import ACTOR
 
 __all__ = ["basic"]  # the fixture
 

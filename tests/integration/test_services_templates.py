@@ -13,8 +13,8 @@ from portal.services.network import olts, templates, workflows
 from portal.tables import AuditLog, Execution, Olt, Workflow, WorkflowNode, WorkflowTemplate
 from scheduler.coordinator import observe
 from scheduler.coordinator.decide import parse
-from tests.support.builders import make_catalogue, make_credential, make_execution, make_node
-from tests.support.cast import ACTOR
+from testing.builders import make_catalogue, make_credential, make_execution, make_node
+from testing.cast import ACTOR
 
 FILE = """
 templates:

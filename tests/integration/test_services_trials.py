@@ -21,8 +21,8 @@ from portal.services.errors import Invalid
 from portal.services.network import olts
 from portal.services.trying import probes, trials
 from portal.tables import Execution, Olt, Onu, OnuData, PonPort, Probe, ProbeStatus, Trial, TrialMode, TrialStatus
-from tests.support.builders import make_node, make_olt
-from tests.support.cast import ACTOR
+from testing.builders import make_node, make_olt
+from testing.cast import ACTOR
 
 STATE = "1.3.6.1.4.1.2011.6.128.1.1.2.46.1.15"
 POWER = "1.3.6.1.4.1.2011.6.128.1.1.2.51.1.4"

@@ -13,8 +13,8 @@ from portal.services.dispatch import clock
 from portal.services.errors import Invalid, NotFound
 from portal.services.network import placing, workflows
 from portal.tables import AuditLog, CoordinatorLog, Execution, Olt, WorkflowNode
-from tests.support.builders import make_chained, make_execution, make_node, make_olt, make_zte
-from tests.support.cast import ACTOR, at
+from testing.builders import make_chained, make_execution, make_node, make_olt, make_zte
+from testing.cast import ACTOR, at
 
 RX: dict[str, Any] = {"key": "rx", "kind": "get", "oid": "huawei.onu_rx_power", "interval": "5m"}
 

@@ -11,10 +11,10 @@ from portal.domain.statuses import EventType, ExecutionStatus, OltState
 from portal.extensions import db
 from portal.services.dispatch import reachability, reaping, set_back
 from portal.tables import CoordinatorLog, Execution, Olt, WorkflowNode
-from tests.support.builders import make_node, make_olt
-from tests.support.cast import HOUR, MINUTE, SECOND
-from tests.support.statements import statements_of
-from tests.support.ticking import tick
+from testing.builders import make_node, make_olt
+from testing.cast import HOUR, MINUTE, SECOND
+from testing.statements import statements_of
+from testing.ticking import tick
 
 
 def end_all(session: Session) -> None:

@@ -41,9 +41,9 @@ from portal.domain.readings import ValueSpec, ValueType
 from portal.domain.statuses import ErrorKind, NodeKind, SkipReason
 from portal.domain.statuses import StepStatus as Step
 from portal.domain.table_sizes import GET, learn, table_of
-from tests.support import oltsim_c
-from tests.support.oltsim_c import DESCRIPTION, DISTANCE, MODEL, RUN_STATE, SERIAL, key_of
-from tests.support.versatile_agent import (
+from testing import oltsim_c
+from testing.oltsim_c import DESCRIPTION, DISTANCE, MODEL, RUN_STATE, SERIAL, key_of
+from testing.versatile_agent import (
     BIG,
     CONTEXT,
     GENERR,

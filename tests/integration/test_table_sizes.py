@@ -9,7 +9,7 @@ from portal.domain.table_sizes import GET, KEPT_EVIDENCE, WALK, KnownSize, SizeE
 from portal.extensions import transaction
 from portal.models.table_size import TableSize
 from portal.services.collecting import table_sizes
-from tests.support.builders import make_catalogue, make_olt
+from testing.builders import make_catalogue, make_olt
 
 TABLE, OTHER = "1.3.6.1.4.1.2011.6.128.1.1.2.46.1", "1.3.6.1.4.1.2011.6.128.1.1.2.51.1"
 FOUND = (

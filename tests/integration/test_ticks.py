@@ -22,9 +22,9 @@ from scheduler import due, planner
 from scheduler import reaper as reapers
 from scheduler import tick as ticks
 from scheduler.tick import next_cron
-from tests.support.builders import make_execution, make_node, make_olt
-from tests.support.cast import ACTOR, MINUTE, SECOND
-from tests.support.threads import at_once
+from testing.builders import make_execution, make_node, make_olt
+from testing.cast import ACTOR, MINUTE, SECOND
+from testing.threads import at_once
 
 Decide = Callable[[list[DueMaster]], Plan]
 

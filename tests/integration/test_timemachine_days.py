@@ -16,8 +16,8 @@ from scheduler.timemachine.events import Havoc, scenario
 from scheduler.timemachine.machine import Machine
 from scheduler.timemachine.recall import Recall
 from scheduler.timemachine.witness import Witness
-from tests.support.cast import DAY, TEN
-from tests.support.virtual import cron_in, many_olts
+from testing.cast import DAY, TEN
+from testing.virtual import cron_in, many_olts
 
 GAPS = 1000
 

@@ -32,9 +32,9 @@ from scheduler.timemachine.events import AddNode, Havoc, PollersUp, SchedulerUp,
 from scheduler.timemachine.machine import JUDGED, SAMPLED, Machine
 from scheduler.timemachine.recall import Recall
 from scheduler.timemachine.world import ALL_SITES, Node, NodeSpec, OltSpec, Rules, World
-from tests.support.cast import at
-from tests.support.databases import Databases
-from tests.support.mirror import Mirror, run_rows, skip_rows
+from testing.cast import at
+from testing.databases import Databases
+from testing.mirror import Mirror, run_rows, skip_rows
 
 BEGIN = at("10:40")
 END = BEGIN + timedelta(minutes=40)  # the first hour has been closed

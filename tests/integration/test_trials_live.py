@@ -9,8 +9,8 @@ from jobs.snmp.simulator.farm import Farm
 from portal.extensions import db
 from portal.services.trying import trials
 from portal.tables import Execution, Onu, OnuData, Trial, TrialMode, TrialStatus
-from tests.support.cast import ACTOR
-from tests.support.live import Live
+from testing.cast import ACTOR
+from testing.live import Live
 
 
 def ended(live: Live, trial_id: int) -> Trial:

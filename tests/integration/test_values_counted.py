@@ -16,8 +16,8 @@ from portal.extensions import transaction
 from portal.services.collecting.readings import Books
 from portal.services.dispatch import executions, run_requests
 from portal.tables import ExecutionStep
-from tests.support.builders import make_chained, make_node, make_olt
-from tests.support.cast import ACTOR, NOW
+from testing.builders import make_chained, make_node, make_olt
+from testing.cast import ACTOR, NOW
 
 PORT = 4194312448  # GPON 0/1/1
 STATES = {"1": "online", "2": "offline"}

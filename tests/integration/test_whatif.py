@@ -14,7 +14,7 @@ from portal.domain.statuses import ExecutionStatus
 from portal.extensions import db
 from portal.tables import WorkflowNode
 from scheduler.timemachine import loading
-from tests.support.builders import make_chained, make_execution, make_node, make_olt
+from testing.builders import make_chained, make_execution, make_node, make_olt
 
 NOW = datetime.now(UTC).replace(microsecond=0)
 

@@ -29,9 +29,9 @@ from portal.tables import (
     WorkflowRevision,
     WorkflowTemplate,
 )
-from tests.support.builders import make_chained, make_execution, make_node, make_olt, make_zte
-from tests.support.cast import ACTOR
-from tests.support.threads import at_once
+from testing.builders import make_chained, make_execution, make_node, make_olt, make_zte
+from testing.cast import ACTOR
+from testing.threads import at_once
 
 OTHER = "ana"
 

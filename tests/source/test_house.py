@@ -26,7 +26,7 @@ ELSEWHERE = re.compile(
     r"(?<!RFC \d{4} )§ ?\d|the design's|requirements/|\b[Dd]ocument \d|(?<!/)\bshared/\w|\b[Ii]ssue \d+:"
     r"|\b(?:ui|plant|design|reliability|quirks)\.md\b"
 )
-PLACES = ("portal", "jobs", "scheduler", "ops", "migrations", "tests", "bench", "docs")
+PLACES = ("portal", "jobs", "scheduler", "ops", "migrations", "testing", "tests", "bench", "docs")
 
 ROOTS = (
     "/srv/facho",

@@ -13,7 +13,7 @@ from portal.domain.fields import FieldError
 from portal.domain.messages import N_, Message, packed, unpacked
 from portal.domain.statuses import AlertKind, Severity
 from portal.services.alerting.alerts import lines
-from tests.support.cast import HOUR, LIMA, MINUTE, SANTIAGO
+from testing.cast import HOUR, LIMA, MINUTE, SANTIAGO
 
 NOW = datetime(2026, 11, 27, 15, 0, tzinfo=UTC)  # 10:00 in Lima
 NIGHT = (22 * 60, 7 * 60)

@@ -11,7 +11,7 @@ from portal.domain import feasibility
 from portal.domain.feasibility import Verdict, assess
 from portal.domain.pace import Pace
 from portal.domain.plans import PlanNode
-from tests.support.cast import TEN
+from testing.cast import TEN
 
 
 def node(ident: int, every: int | None, seconds: float, key: str = "", first: int = 60, **more: Any) -> PlanNode:

@@ -12,7 +12,7 @@ from portal.domain.pace import Pace
 from portal.domain.plans import PlanNode, simulate
 from portal.domain.quota import HOUR, Counts
 from portal.domain.statuses import LossCause
-from tests.support.cast import TEN
+from testing.cast import TEN
 
 END = TEN + HOUR
 NOW = TEN + timedelta(minutes=30)

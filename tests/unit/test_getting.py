@@ -12,7 +12,7 @@ from jobs.snmp.session import SnmpType, VarBind
 from jobs.snmp.sizes import LARGEST_OCTETS
 from portal.domain.statuses import ErrorKind
 from portal.domain.table_sizes import GET, KnownSize, learn
-from tests.support.cast import NOW
+from testing.cast import NOW
 
 TABLE, COLUMN = "1.3.6.1.4.1.5", "1.3.6.1.4.1.5.1"
 OIDS = [f"{COLUMN}.4194304000.{onu}" for onu in range(120)]

@@ -14,7 +14,7 @@ from portal import queueing
 from portal.domain.tempo import NORMAL
 from scheduler import process
 from scheduler.process import LEADER_KEY, LeaderScheduler
-from tests.support.cast import NOW
+from testing.cast import NOW
 
 TEN = NOW.timestamp()
 REAP_JOB = "periodic-reap"

@@ -4,7 +4,7 @@ from portal.queries.onu_power import Sample
 from portal.services.cataloguing.catalogue import load_shipped
 from portal.web.metrics import EPON, METRICS, chart, meaning
 from portal.web.state_words import STATE_WORDS
-from tests.support.cast import DAY, NOW
+from testing.cast import DAY, NOW
 
 TERMS = {"Ethernet", "GPON", "LCDG", "LOAMi", "LOAi", "LOBi", "LOFi", "LOKi", "LOS", "LOSi", "LOSi/LOBi", "PON LOS",
          "SFi", "SUFi", "TIWi", "loopback"}  # fmt: skip

@@ -20,7 +20,7 @@ from portal.domain.phases import (
     measure,
 )
 from portal.domain.quota import hour_of
-from tests.support.cast import TEN
+from testing.cast import TEN
 
 
 def node(

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from portal.domain.slots import DueMaster, Plan
 from portal.domain.statuses import SkipReason
 from scheduler.planner import plan
-from tests.support.cast import TEN
+from testing.cast import TEN
 
 
 def hourly(line: str, moment: datetime) -> datetime:

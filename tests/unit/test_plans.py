@@ -13,7 +13,7 @@ from portal.domain import plans
 from portal.domain.pace import Pace
 from portal.domain.plans import Occupied, PlannedSlot, PlanNode, Waiting, simulate
 from portal.domain.statuses import LossCause
-from tests.support.cast import TEN, at
+from testing.cast import TEN, at
 
 END = TEN + timedelta(hours=1)
 

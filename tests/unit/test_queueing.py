@@ -10,7 +10,7 @@ from rq import Queue
 from jobs import claim as claims
 from portal import queueing
 from portal.queueing import Ticket
-from tests.support.cast import TEN
+from testing.cast import TEN
 
 
 def ticket(execution: int, *, attempt: int = 1, priority: int = 40, at: datetime = TEN, manual: bool = False) -> Ticket:

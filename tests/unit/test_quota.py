@@ -18,7 +18,7 @@ from portal.domain.statuses import (
     Severity,
     SkipReason,
 )
-from tests.support.cast import HOUR, MINUTE, SANTIAGO, SECOND, TEN
+from testing.cast import HOUR, MINUTE, SANTIAGO, SECOND, TEN
 
 KEY = TrackerKey(1, "discovery", TEN)
 

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from portal.domain.reachability import FIRST_PROBE, LONGEST_GAP, next_probe
-from tests.support.cast import HOUR, MINUTE, SECOND, TEN
+from testing.cast import HOUR, MINUTE, SECOND, TEN
 
 ROUND = 5 * SECOND  # how often somebody looks whose time has come
 

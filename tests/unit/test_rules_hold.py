@@ -18,7 +18,7 @@ from portal.domain import schedule
 from portal.domain.slots import DueMaster, NewExecution, SkippedSlots
 from portal.domain.statuses import OltState, SkipReason
 from scheduler.planner import plan
-from tests.support.cast import SECOND, TEN
+from testing.cast import SECOND, TEN
 
 MAX_LOSSES = 3
 OLTS = 3

@@ -8,7 +8,7 @@ import pytest
 from portal.domain import node_fields, schedule
 from portal.domain.statuses import DEFAULT_PRIORITY, NodeKind, OltState, SkipReason
 from portal.queueing import Ticket
-from tests.support.cast import at
+from testing.cast import at
 
 
 def test_a_node_created_at_ten_every_ten_minutes_runs_at_10_01_10_11_10_21() -> None:

@@ -3,7 +3,7 @@
 from portal.domain.statuses import NodeKind
 from portal.services import audit
 from portal.tables import Olt
-from tests.support.cast import NOW
+from testing.cast import NOW
 
 
 def test_what_is_stored_under_a_secrets_name_is_masked_wherever_it_stands() -> None:

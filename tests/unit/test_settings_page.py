@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support import settings_page
+from testing import settings_page
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "settings.md"
 
@@ -12,7 +12,7 @@ PAGE = Path(__file__).resolve().parents[2] / "docs" / "settings.md"
 @pytest.mark.parametrize("variable", settings_page.rows())
 def test_every_setting_is_documented_with_its_default_and_meaning(variable: str) -> None:
     wanted = settings_page.rows()[variable]
-    remedy = "run: python -m tests.support.settings_page > docs/settings.md"
+    remedy = "run: python -m testing.settings_page > docs/settings.md"
     assert wanted in PAGE.read_text(encoding="utf-8").splitlines(), remedy
 
 

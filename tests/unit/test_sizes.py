@@ -16,7 +16,7 @@ from portal.domain.table_sizes import (
     learn,
     table_of,
 )
-from tests.support.cast import NOW
+from testing.cast import NOW
 
 TABLE = "1.3.6.1.4.1.2011.6.128.1.1.2.46.1"
 

@@ -11,7 +11,7 @@ from portal.domain import tempo
 from portal.domain.tempo import NORMAL
 from scheduler import periodic
 from scheduler.process import LeaderScheduler
-from tests.support.stack import TEMPO
+from testing.stack import TEMPO
 
 PACES = {
     "tick": 1, "leader_lease": 5, "reconcile": 60, "clock_waits": 2, "first_run": 5,

@@ -29,8 +29,8 @@ from scheduler.timemachine.machine import Machine
 from scheduler.timemachine.queues import Queues
 from scheduler.timemachine.whatif import Change, Nonsense, Outlook, apply, outlook, table
 from scheduler.timemachine.world import ALL_SITES, NodeSpec, OltSpec, Rules, Run, World
-from tests.support.cast import DAY, MINUTE, SECOND, TEN
-from tests.support.virtual import cron_in, many_olts
+from testing.cast import DAY, MINUTE, SECOND, TEN
+from testing.virtual import cron_in, many_olts
 
 SANTIAGO = "America/Santiago"
 

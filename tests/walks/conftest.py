@@ -10,7 +10,7 @@ from sqlalchemy.orm import Session
 from app import create_app
 from portal.extensions import db
 from portal.services.cataloguing import catalogue
-from tests.support.databases import KINDS, Databases, settings_for
+from testing.databases import KINDS, Databases, settings_for
 from tests.walks.farms import served
 
 

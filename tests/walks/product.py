@@ -19,7 +19,7 @@ from portal.services.cataloguing import catalogue, recognition
 from portal.services.dispatch import executions, run_requests
 from portal.services.network import credentials, olts, workflows
 from portal.tables import Credential, Execution, Oid, Olt, WorkflowNode
-from tests.support.cast import ACTOR
+from testing.cast import ACTOR
 
 LONGEST_OID_LIST = 250
 

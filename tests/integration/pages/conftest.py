@@ -9,11 +9,11 @@ from portal import clock
 from portal.web import audience
 from portal.web.audience import Board
 from portal.web.shared import Shelf
-from tests.support import builders, seed
-from tests.support.cast import NOW
-from tests.support.databases import Databases
-from tests.support.pages import Visitor
-from tests.support.web import Clock, english
+from testing import builders, seed
+from testing.cast import NOW
+from testing.databases import Databases
+from testing.pages import Visitor
+from testing.web import Clock, english
 
 
 @pytest.fixture

@@ -6,9 +6,9 @@ from sqlalchemy import select
 
 from portal.extensions import db, limiter
 from portal.tables import AuditLog, User
-from tests.support.cast import password_of
-from tests.support.pages import Visitor, path_of, soup, text_of
-from tests.support.web import complaints, english, written
+from testing.cast import password_of
+from testing.pages import Visitor, path_of, soup, text_of
+from testing.web import complaints, english, written
 
 PAGE = "/settings/account/"
 NEW = "four unrelated words here"

@@ -14,10 +14,10 @@ from portal.domain.statuses import AlertKind, NotificationStatus, Severity
 from portal.extensions import db, keyring, transaction
 from portal.services.alerting import alerts, channels, delivery
 from portal.tables import AuditLog, Channel, Notification
-from tests.support import seed
-from tests.support.pages import soup, text_of, title_of
-from tests.support.receiver import TOKEN, Receiver, receiver
-from tests.support.web import complaints, english, form_values, statements, update_rows
+from testing import seed
+from testing.pages import soup, text_of, title_of
+from testing.receiver import TOKEN, Receiver, receiver
+from testing.web import complaints, english, form_values, statements, update_rows
 
 FORM = "main form.al-form"
 

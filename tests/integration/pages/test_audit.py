@@ -12,8 +12,8 @@ from sqlalchemy import delete
 from portal import clock
 from portal.services import audit
 from portal.tables import AuditLog, Credential, Olt, WorkflowNode
-from tests.support.pages import Visitor, soup, text_of
-from tests.support.web import statements, written
+from testing.pages import Visitor, soup, text_of
+from testing.web import statements, written
 
 PAGE = "/settings/audit/"
 

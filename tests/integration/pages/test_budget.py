@@ -8,8 +8,8 @@ from sqlalchemy import event
 
 from portal import clock
 from portal.extensions import db
-from tests.support import routes, seed
-from tests.support.web import english, written
+from testing import routes, seed
+from testing.web import english, written
 
 BUDGET = 12
 # What still costs more. A number here may only fall; a page that keeps to the budget must leave the list.
@@ -54,7 +54,7 @@ def allowed(name: str) -> int:
 
 def test_every_page_is_known_to_the_tests_and_the_bench(app: Flask) -> None:
     here = {rule.endpoint for rule in routes.rules(app)}
-    assert here - set(routes.QUERIES) == set(), "add them to QUERIES in tests/support/routes.py"
+    assert here - set(routes.QUERIES) == set(), "add them to QUERIES in testing/routes.py"
     assert set(routes.QUERIES) - here == set(), "these are no more"
 
 

@@ -17,9 +17,9 @@ from portal.services.cataloguing import catalogue, catalogue_shipped
 from portal.tables import AuditLog, Brand, IndexFormula, Oid, PonPort, StateMap
 from portal.web import catalogue as catalogue_pages
 from portal.web import catalogue_forms
-from tests.support import builders, seed
-from tests.support.pages import Visitor, path_of, soup, text_of, title_of
-from tests.support.web import complaints, english, form_values, statements
+from testing import builders, seed
+from testing.pages import Visitor, path_of, soup, text_of, title_of
+from testing.web import complaints, english, form_values, statements
 
 PORT = 4194312448  # frame 0, slot 1, port 1
 PASSWORD = "1.3.6.1.4.1.2011.6.128.1.1.2.43.1.4"

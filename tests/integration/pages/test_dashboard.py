@@ -21,9 +21,9 @@ from portal.tables import (
     SchedulerState,
     WorkflowNode,
 )
-from tests.support import builders, seed
-from tests.support.pages import Visitor, path_of, soup, text_of
-from tests.support.web import english, statements, update_rows, written
+from testing import builders, seed
+from testing.pages import Visitor, path_of, soup, text_of
+from testing.web import english, statements, update_rows, written
 
 
 def wrong(person: Visitor) -> dict[str, str]:

@@ -10,8 +10,8 @@ from sqlalchemy import select, update
 from portal.domain.statuses import ExecutionStatus, Trigger
 from portal.extensions import db
 from portal.tables import Execution
-from tests.support.pages import soup, text_of
-from tests.support.web import english, written
+from testing.pages import soup, text_of
+from testing.web import english, written
 
 
 @pytest.fixture

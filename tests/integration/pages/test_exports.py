@@ -17,8 +17,8 @@ from portal.extensions import db
 from portal.services import decisions
 from portal.tables import Execution, Olt, QuotaTracker, QuotaViolation
 from portal.web import executions, export, log, violations
-from tests.support.pages import Visitor, soup
-from tests.support.web import english, statements, update_rows, written
+from testing.pages import Visitor, soup
+from testing.web import english, statements, update_rows, written
 
 LAST_HOUR = f"hour={quota.hour_at(clock.now()) - timedelta(hours=1):%Y-%m-%dT%H:%MZ}"
 LISTS = {

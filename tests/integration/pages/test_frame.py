@@ -19,11 +19,11 @@ from portal.domain.statuses import ExecutionStatus, OltState, Role, Trigger
 from portal.extensions import db
 from portal.tables import AuditLog, Execution, Olt, Poller, SchedulerState, User, WorkflowNode
 from portal.web import access
-from tests.support import routes, seed
-from tests.support.cast import password_of
-from tests.support.databases import Databases, settings_for
-from tests.support.pages import Visitor, path_of, soup, text_of, title_of
-from tests.support.web import update_rows, written
+from testing import routes, seed
+from testing.cast import password_of
+from testing.databases import Databases, settings_for
+from testing.pages import Visitor, path_of, soup, text_of, title_of
+from testing.web import update_rows, written
 
 UNSAFE = {"POST", "PUT", "PATCH", "DELETE"}
 SAMPLES: dict[str, object] = {

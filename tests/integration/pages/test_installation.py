@@ -6,8 +6,8 @@ import pytest
 
 from config import Settings, described
 from portal.web.installation import GROUPS
-from tests.support.databases import FERNET_KEY, Databases
-from tests.support.pages import Visitor, soup, text_of
+from testing.databases import FERNET_KEY, Databases
+from testing.pages import Visitor, soup, text_of
 
 PAGE = "/settings/installation/"
 PLANTED = "pl@nted/p:ss"

@@ -15,13 +15,13 @@ from portal.extensions import db
 from portal.queries import ledger as query
 from portal.tables import NodeDay, WorkflowNode
 from portal.web.export import harmless
-from tests.support import seed
-from tests.support.api import Client, make_token
-from tests.support.builders import make_chained, make_node, make_olt
-from tests.support.cast import at
-from tests.support.ledger import add_day, enter_hours
-from tests.support.pages import soup, text_of, title_of
-from tests.support.web import english, statements, written
+from testing import seed
+from testing.api import Client, make_token
+from testing.builders import make_chained, make_node, make_olt
+from testing.cast import at
+from testing.ledger import add_day, enter_hours
+from testing.pages import soup, text_of, title_of
+from testing.web import english, statements, written
 
 UP_TO = at("14:00")
 TODAY = UP_TO.replace(hour=0)

@@ -18,9 +18,9 @@ from portal.services.network import olts
 from portal.services.people import users
 from portal.tables import Execution, Olt, User
 from portal.web import audience, live
-from tests.support import routes, seed
-from tests.support.pages import Visitor, soup
-from tests.support.web import Clock, copies, english, reader, update_rows, written
+from testing import routes, seed
+from testing.pages import Visitor, soup
+from testing.web import Clock, copies, english, reader, update_rows, written
 
 QUEUE = ("/queue/", "queue_live")
 MANY = 50

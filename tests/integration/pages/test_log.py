@@ -16,9 +16,9 @@ from portal.extensions import db
 from portal.queries import decision_log
 from portal.services import decisions
 from portal.web import words
-from tests.support import builders, seed
-from tests.support.pages import Visitor, soup, text_of, title_of
-from tests.support.web import english, statements, written
+from testing import builders, seed
+from testing.pages import Visitor, soup, text_of, title_of
+from testing.web import english, statements, written
 
 
 @pytest.fixture

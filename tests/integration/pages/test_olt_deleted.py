@@ -7,10 +7,10 @@ from portal import clock
 from portal.extensions import db
 from portal.services.network import olts
 from portal.tables import Olt
-from tests.support import builders
-from tests.support.cast import ACTOR
-from tests.support.pages import path_of, soup, text_of, title_of
-from tests.support.web import complaints, english, form_values, statements, written
+from testing import builders
+from testing.cast import ACTOR
+from testing.pages import path_of, soup, text_of, title_of
+from testing.web import complaints, english, form_values, statements, written
 
 
 def delete(app: Flask, number: int = 1) -> None:

@@ -14,9 +14,9 @@ from portal.extensions import db
 from portal.services.dispatch import reachability
 from portal.services.network import olts
 from portal.tables import AuditLog, Olt, Probe, Trial, TrialMode
-from tests.support.cast import ACTOR
-from tests.support.pages import Visitor, soup, text_of
-from tests.support.web import english, written
+from testing.cast import ACTOR
+from testing.pages import Visitor, soup, text_of
+from testing.web import english, written
 
 HELD = 30.0  # seconds
 

@@ -11,8 +11,8 @@ from werkzeug.test import TestResponse
 from portal.extensions import db
 from portal.services.importing import csv_olts
 from portal.tables import Olt
-from tests.support.pages import Visitor, path_of, soup, text_of, title_of
-from tests.support.web import english, form_values, written
+from testing.pages import Visitor, path_of, soup, text_of, title_of
+from testing.web import english, form_values, written
 
 HEAD = "Nombre;Dirección;Marca;Modelo;Credencial;Sitio;Rack\n"
 NEW = "OLT-NUEVA;10.5.0.1;Huawei;MA5800;lab;Ñaña;7\n"

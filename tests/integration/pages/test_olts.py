@@ -17,11 +17,11 @@ from portal.extensions import db
 from portal.queries import olts
 from portal.services.cataloguing import catalogue
 from portal.tables import AuditLog, Credential, Olt, Probe, ProbeStatus, WorkflowNode
-from tests.support import seed
-from tests.support.cast import COMMUNITY
-from tests.support.databases import Databases
-from tests.support.pages import Visitor, path_of, soup, text_of, title_of
-from tests.support.web import complaints, english, form_values, statements, update_rows, written
+from testing import seed
+from testing.cast import COMMUNITY
+from testing.databases import Databases
+from testing.pages import Visitor, path_of, soup, text_of, title_of
+from testing.web import complaints, english, form_values, statements, update_rows, written
 
 NEW = {
     "name": "OLT-PIURA", "device": "huawei/MA5800", "site": "Piura", "enabled": "1", "address": "10.9.8.7",

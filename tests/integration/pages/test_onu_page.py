@@ -23,9 +23,9 @@ from portal.tables import (
     TrialStatus,
     WorkflowNode,
 )
+from testing.pages import Visitor, soup, text_of
+from testing.web import english, statements, update_rows, written
 from tests.integration.pages.test_trials import ROW, answer
-from tests.support.pages import Visitor, soup, text_of
-from tests.support.web import english, statements, update_rows, written
 
 PORT = 4194312448  # frame 0, slot 1, port 1
 EVIL = '"><img src=x onerror=alert(1)>'

@@ -18,10 +18,10 @@ from portal.domain.statuses import Presence
 from portal.extensions import db
 from portal.queries import onus
 from portal.tables import Olt, Onu, OnuData, OnuEvent
-from tests.support import builders, seed
-from tests.support.databases import Databases
-from tests.support.pages import Visitor, soup, text_of, title_of
-from tests.support.web import english, statements, update_rows, written
+from testing import builders, seed
+from testing.databases import Databases
+from testing.pages import Visitor, soup, text_of, title_of
+from testing.web import english, statements, update_rows, written
 
 EVIL = '"><img src=x onerror=alert(1)>'
 

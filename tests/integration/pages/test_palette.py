@@ -10,9 +10,9 @@ from portal import clock
 from portal.domain.statuses import Presence
 from portal.queries import palette
 from portal.tables import Onu
-from tests.support import builders, seed
-from tests.support.pages import Visitor, soup
-from tests.support.web import english, statements, written
+from testing import builders, seed
+from testing.pages import Visitor, soup
+from testing.web import english, statements, written
 
 
 @pytest.fixture

@@ -6,8 +6,8 @@ from sqlalchemy import select
 
 from portal.extensions import db
 from portal.tables import AuditLog, User
-from tests.support.pages import Visitor, path_of, soup, text_of
-from tests.support.web import complaints, english, written
+from testing.pages import Visitor, path_of, soup, text_of
+from testing.web import complaints, english, written
 
 PAGE = "/settings/users/"
 

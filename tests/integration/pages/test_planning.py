@@ -14,9 +14,9 @@ from portal.domain.statuses import ExecutionStatus
 from portal.extensions import db
 from portal.services.network import workflows
 from portal.tables import AuditLog, Execution, NodePace, WorkflowNode
-from tests.support import builders, seed
-from tests.support.pages import soup, text_of, title_of
-from tests.support.web import english, form_values, written
+from testing import builders, seed
+from testing.pages import soup, text_of, title_of
+from testing.web import english, form_values, written
 
 WHAT_IF = "/capacity/olts/1/what-if"
 

@@ -17,12 +17,12 @@ from portal.queries import pollers
 from portal.queries.pollers import PoolRow, StatsPoint
 from portal.tables import AuditLog, Poller, PollerStats, Pool
 from portal.web import charts
-from tests.support import seed
-from tests.support.cast import at
-from tests.support.commands import Run, commands
-from tests.support.databases import Databases
-from tests.support.pages import Visitor, path_of, soup, text_of, title_of
-from tests.support.web import english, statements, update_rows, written
+from testing import seed
+from testing.cast import at
+from testing.commands import Run, commands
+from testing.databases import Databases
+from testing.pages import Visitor, path_of, soup, text_of, title_of
+from testing.web import english, statements, update_rows, written
 
 
 def second_pool(app: Flask, **values: Any) -> int:

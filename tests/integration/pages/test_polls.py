@@ -14,10 +14,10 @@ from portal.queries import people
 from portal.tables import User
 from portal.web import audience, polls
 from portal.web.audience import Board
-from tests.support import seed
-from tests.support.databases import Databases, settings_for
-from tests.support.pages import Visitor, soup
-from tests.support.web import Clock, copies, reader, update_rows
+from testing import seed
+from testing.databases import Databases, settings_for
+from testing.pages import Visitor, soup
+from testing.web import Clock, copies, reader, update_rows
 
 QUEUE = ("/queue/", "queue_live")
 SELF_MADE = {"Content-Length", "Content-Type", "Content-Encoding", "X-Digest"}

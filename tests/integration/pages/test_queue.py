@@ -14,10 +14,10 @@ from portal.queries import queue
 from portal.queries.pollers import PoolRow
 from portal.queries.queue import Cause, Holder, Lane, Waiting
 from portal.tables import Execution, Olt, Pool
-from tests.support import seed
-from tests.support.cast import NOW
-from tests.support.pages import soup, text_of
-from tests.support.web import english, update_rows, written
+from testing import seed
+from testing.cast import NOW
+from testing.pages import soup, text_of
+from testing.web import english, update_rows, written
 
 LATE = NOW - timedelta(seconds=30)
 ONE = Waiting(

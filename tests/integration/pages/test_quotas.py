@@ -20,11 +20,11 @@ from portal.tables import (
     QuotaViolation,
     WorkflowNode,
 )
-from tests.support import seed_quotas
-from tests.support.builders import make_tracker
-from tests.support.cast import HOUR
-from tests.support.pages import Visitor, soup, text_of, title_of
-from tests.support.web import complaints, english, form_values, statements, update_rows, written
+from testing import seed_quotas
+from testing.builders import make_tracker
+from testing.cast import HOUR
+from testing.pages import Visitor, soup, text_of, title_of
+from testing.web import complaints, english, form_values, statements, update_rows, written
 
 
 @pytest.fixture

@@ -16,9 +16,9 @@ from portal.services.uniqueness import unique_or_invalid
 from portal.tables import Credential, ExecutionStep, Olt, WorkflowNode
 from portal.web import metrics
 from portal.web.forms import said
-from tests.support import builders
-from tests.support.pages import Visitor, text_of
-from tests.support.web import complaints, english, form_values, written
+from testing import builders
+from testing.pages import Visitor, text_of
+from testing.web import complaints, english, form_values, written
 
 
 def spanish(app: Flask, username: str = "operator") -> Visitor:

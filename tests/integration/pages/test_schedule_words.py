@@ -8,7 +8,7 @@ from flask_babel import force_locale
 
 from portal.domain.fields import FieldError
 from portal.web import schedule_words
-from tests.support.cast import at
+from testing.cast import at
 
 NOW = datetime(2026, 11, 27, 10, 0, 0, 500_000, tzinfo=UTC)  # 05:00 in Lima, a Friday
 

@@ -12,10 +12,10 @@ from portal import clock
 from portal.extensions import db
 from portal.services.network import applying, template_nodes, templates, workflows
 from portal.tables import Olt, TemplateRollout, Workflow, WorkflowNode, WorkflowTemplate
-from tests.support import builders, seed
-from tests.support.cast import ACTOR
-from tests.support.pages import Visitor, path_of, soup, text_of, title_of
-from tests.support.web import complaints, english, form_values, statements
+from testing import builders, seed
+from testing.cast import ACTOR
+from testing.pages import Visitor, path_of, soup, text_of, title_of
+from testing.web import complaints, english, form_values, statements
 
 LIST = "/workflows/templates/"
 PAGE = f"{LIST}1"

@@ -18,10 +18,10 @@ from portal.queries import timeline as query
 from portal.services import decisions
 from portal.tables import Execution, ExecutionAttempt, ExecutionPlan, Olt, WorkflowNode
 from portal.web import timeline
-from tests.support import builders, seed
-from tests.support.builders import make_execution
-from tests.support.pages import soup
-from tests.support.web import english, statements
+from testing import builders, seed
+from testing.builders import make_execution
+from testing.pages import soup
+from testing.web import english, statements
 
 NINE = datetime(2026, 11, 27, 9, 0, tzinfo=UTC)
 NOW = datetime(2026, 11, 27, 10, 30, tzinfo=UTC)

@@ -7,8 +7,8 @@ from flask import Flask
 
 from portal import clock
 from portal.services.people import tokens
-from tests.support.pages import Visitor, soup, text_of
-from tests.support.web import complaints
+from testing.pages import Visitor, soup, text_of
+from testing.web import complaints
 
 PAGE = "/settings/tokens/"
 

@@ -15,9 +15,9 @@ from portal.domain.statuses import ErrorKind
 from portal.extensions import db
 from portal.services.trying import trials
 from portal.tables import Olt, Trial, TrialMode, TrialStatus
-from tests.support import builders, seed
-from tests.support.pages import Visitor, path_of, soup, text_of, title_of
-from tests.support.web import english, statements, update_rows, written
+from testing import builders, seed
+from testing.pages import Visitor, path_of, soup, text_of, title_of
+from testing.web import english, statements, update_rows, written
 
 EVIL = '<img src=x onerror="alert(1)">'
 ROW = {"index": "4194312448.2", "at": [0, 1, 1, 2], "raw": "-2150", "value": -21.5, "reason": "", "online": None}

@@ -15,9 +15,9 @@ from portal.domain.statuses import OltState
 from portal.extensions import db
 from portal.queries import workflows
 from portal.tables import Olt, WorkflowNode
-from tests.support import builders, seed
-from tests.support.pages import Visitor, soup, text_of
-from tests.support.web import complaints, english, form_values, update_rows
+from testing import builders, seed
+from testing.pages import Visitor, soup, text_of
+from testing.web import complaints, english, form_values, update_rows
 
 
 @pytest.fixture

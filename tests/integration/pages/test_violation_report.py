@@ -10,9 +10,9 @@ from sqlalchemy import delete
 from portal import clock
 from portal.domain.statuses import Severity
 from portal.tables import QuotaViolation
-from tests.support.cast import LIMA
-from tests.support.pages import Visitor, soup, text_of, title_of
-from tests.support.web import english, statements, written
+from testing.cast import LIMA
+from testing.pages import Visitor, soup, text_of, title_of
+from testing.web import english, statements, written
 
 GRAVITY = (Severity.LOW, Severity.CRITICAL, Severity.HIGH, Severity.MEDIUM)
 

@@ -13,9 +13,9 @@ from portal.extensions import db
 from portal.services.network import olts
 from portal.tables import Olt, Workflow, WorkflowNode, WorkflowTemplate
 from portal.web.olt_picks import packed, unpacked
-from tests.support import builders, seed
-from tests.support.pages import Visitor, path_of, soup, text_of
-from tests.support.web import complaints, english, form_values, statements
+from testing import builders, seed
+from testing.pages import Visitor, path_of, soup, text_of
+from testing.web import complaints, english, form_values, statements
 
 START = "/workflows/new-task"
 OID = "huawei.onu_rx_power"

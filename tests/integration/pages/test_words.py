@@ -10,8 +10,8 @@ from portal import clock
 from portal.domain.statuses import ErrorKind, SkipReason
 from portal.queries.queue import Lane
 from portal.web import words
-from tests.support import builders, seed
-from tests.support.pages import Visitor, soup
+from testing import builders, seed
+from testing.pages import Visitor, soup
 
 
 def test_every_member_of_a_set_with_faces_has_one() -> None:

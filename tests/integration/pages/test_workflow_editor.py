@@ -14,9 +14,9 @@ from portal.services.network import workflows
 from portal.services.network.node_trees import write_template
 from portal.services.network.trees import tree_of
 from portal.tables import NodeDay, NodePace, TemplateNode, Workflow, WorkflowTemplate
-from tests.support.boards import BOARD, DESCRIPTION, DISCOVERY, RX, SERIAL, more_masters, node_of, order
-from tests.support.pages import Visitor, path_of, soup, text_of, title_of
-from tests.support.web import english, form_values, statements, written
+from testing.boards import BOARD, DESCRIPTION, DISCOVERY, RX, SERIAL, more_masters, node_of, order
+from testing.pages import Visitor, path_of, soup, text_of, title_of
+from testing.web import english, form_values, statements, written
 
 
 def revision(app: Flask) -> int:

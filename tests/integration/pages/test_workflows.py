@@ -21,12 +21,12 @@ from portal.tables import (
     Workflow,
     WorkflowNode,
 )
-from tests.support import seed
-from tests.support.boards import BOARD, DESCRIPTION, DISCOVERY, RX, SERIAL, more_masters, node_of, order
-from tests.support.builders import make_execution
-from tests.support.databases import Databases
-from tests.support.pages import Visitor, path_of, soup, text_of, title_of
-from tests.support.web import complaints, english, form_values, statements, update_rows, written
+from testing import seed
+from testing.boards import BOARD, DESCRIPTION, DISCOVERY, RX, SERIAL, more_masters, node_of, order
+from testing.builders import make_execution
+from testing.databases import Databases
+from testing.pages import Visitor, path_of, soup, text_of, title_of
+from testing.web import complaints, english, form_values, statements, update_rows, written
 
 
 def card(person: Visitor, node_id: int) -> Tag:

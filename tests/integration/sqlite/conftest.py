@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.support.databases import Databases
+from testing.databases import Databases
 
 
 @pytest.fixture

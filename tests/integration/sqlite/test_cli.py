@@ -15,9 +15,9 @@ from portal.domain.statuses import ExecutionStatus, PollerStatus
 from portal.extensions import db
 from portal.services.network import olts
 from portal.tables import Olt, Poller, Pool, User, WorkflowNode
-from tests.support.builders import make_catalogue, make_credential, make_execution, make_node, make_olt
-from tests.support.cast import COMMUNITY
-from tests.support.commands import Run, commands
+from testing.builders import make_catalogue, make_credential, make_execution, make_node, make_olt
+from testing.cast import COMMUNITY
+from testing.commands import Run, commands
 from tests.unit.test_inventory_file import EXAMPLE
 
 

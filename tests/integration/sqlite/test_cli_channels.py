@@ -10,7 +10,7 @@ from flask import Flask
 from portal import notify
 from portal.extensions import db
 from portal.tables import Channel
-from tests.support.commands import Run, commands
+from testing.commands import Run, commands
 
 SECRET = "planted-hook-token"
 TARGET = f"json://127.0.0.1:1/{SECRET}"

@@ -9,8 +9,8 @@ from flask import Flask
 
 from portal.cli.templates import template
 from portal.services.importing import inventory
-from tests.support.builders import make_catalogue, make_credential
-from tests.support.cast import ACTOR
+from testing.builders import make_catalogue, make_credential
+from testing.cast import ACTOR
 
 FILE = """
 templates: [{name: basic, nodes: [{key: state, kind: discovery, oid: huawei.onu_state, interval: 15m}]}]

@@ -10,7 +10,7 @@ from sqlalchemy import update
 from portal.extensions import transaction
 from portal.services.people import tokens
 from portal.tables import ApiToken
-from tests.support.commands import Run, commands
+from testing.commands import Run, commands
 
 
 @pytest.fixture

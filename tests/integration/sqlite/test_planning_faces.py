@@ -11,9 +11,9 @@ from portal.domain import quota
 from portal.extensions import db
 from portal.services.coordinating import plans
 from portal.tables import NodePace, WorkflowNode
-from tests.support import builders
-from tests.support.api import by_token
-from tests.support.web import written
+from testing import builders
+from testing.api import by_token
+from testing.web import written
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ from app import create_app
 from config import SettingsError, load_settings
 from portal.extensions import limiter
 from portal.web.access import public
-from tests.support.databases import Databases, settings_for
+from testing.databases import Databases, settings_for
 
 
 def behind(proxies: int, databases: Databases, folder: Path) -> Flask:

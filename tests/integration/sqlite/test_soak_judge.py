@@ -9,8 +9,8 @@ from bench import chaos, stale_writes
 from bench.chaos_figures import missed
 from bench.common import quantile
 from bench.judges import Try, account, outside_any_try, overlaps, read_twice, runs, usual_length
-from tests.support.builders import make_olt
-from tests.support.cast import TEN
+from testing.builders import make_olt
+from testing.cast import TEN
 
 COMPOSITE = [(1.0, 0, 5001), (1.1, 0, 5001), (1.2, 0, 5001)]
 

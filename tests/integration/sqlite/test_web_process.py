@@ -8,7 +8,7 @@ from pathlib import Path
 from types import SimpleNamespace
 
 from app import create_app
-from tests.support.databases import Databases, settings_for
+from testing.databases import Databases, settings_for
 
 ROOT = Path(__file__).resolve().parents[3]
 

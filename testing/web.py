@@ -11,7 +11,7 @@ from sqlalchemy.orm import Session
 from werkzeug.test import TestResponse
 
 from portal.extensions import Base, db, transaction
-from tests.support.pages import Visitor, soup
+from testing.pages import Visitor, soup
 
 
 class Compiled(BytecodeCache):

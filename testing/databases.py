@@ -20,8 +20,8 @@ from app import create_app
 from config import Settings, flask_config
 from portal.extensions import Base, db, keyring, limiter, prepare_engine
 from portal.services.people import users
-from tests.support.postgres import PostgresCluster, postgres_cluster
-from tests.support.web import COMPILED_TEMPLATES
+from testing.postgres import PostgresCluster, postgres_cluster
+from testing.web import COMPILED_TEMPLATES
 
 KINDS = ("sqlite", "postgresql")
 FERNET_KEY = "c2VjcmV0LWtleS1mb3ItdGVzdHMtb25seS0zMi1ieSE="

@@ -31,8 +31,8 @@ from scheduler.timemachine.durations import Fortune, outcome
 from scheduler.timemachine.queues import Queues
 from scheduler.timemachine.state import EDIT, END, SECOND, UPKEEP
 from scheduler.timemachine.world import World
-from tests.support.builders import make_node, make_olt
-from tests.support.cast import ACTOR
+from testing.builders import make_node, make_olt
+from testing.cast import ACTOR
 
 MS = timedelta(milliseconds=1)
 

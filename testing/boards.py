@@ -4,8 +4,8 @@ from flask import Flask
 
 from portal.extensions import db
 from portal.tables import Olt, WorkflowNode
-from tests.support import builders
-from tests.support.pages import Visitor, soup
+from testing import builders
+from testing.pages import Visitor, soup
 
 BOARD = "/olts/1/workflow"
 DISCOVERY, RX, DESCRIPTION, SERIAL = 1, 2, 3, 4

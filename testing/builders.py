@@ -10,8 +10,8 @@ from portal.extensions import db
 from portal.services.network import credentials, olts, workflows
 from portal.services.people import users
 from portal.tables import Brand, Credential, Execution, Olt, QuotaTracker, User, WorkflowNode
-from tests.support import catalogues
-from tests.support.cast import ACTOR, COMMUNITY, HOUR, NOW, PASSWORD
+from testing import catalogues
+from testing.cast import ACTOR, COMMUNITY, HOUR, NOW, PASSWORD
 
 Made = TypeVar("Made", Execution, QuotaTracker)
 

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-SOURCE = Path(__file__).resolve().parents[3] / "shared" / "bench" / "oltsim.c"
+SOURCE = Path(__file__).resolve().parents[2] / "shared" / "bench" / "oltsim.c"
 
 SERIAL = "1.3.6.1.4.1.2011.6.128.1.1.2.43.1.3"  # 8 raw octets
 DESCRIPTION = "1.3.6.1.4.1.2011.6.128.1.1.2.43.1.9"

@@ -16,10 +16,10 @@ from portal.services.cataloguing import catalogue
 from portal.services.dispatch import rehearsal
 from portal.services.network import credentials, olts, workflows
 from portal.tables import Credential, Execution, ExecutionAttempt, Onu, Poller, WorkflowNode
-from tests.support import catalogues
-from tests.support.cast import ACTOR
-from tests.support.oltsim_c import oltsim
-from tests.support.stack import Stack, children, stack
+from testing import catalogues
+from testing.cast import ACTOR
+from testing.oltsim_c import oltsim
+from testing.stack import Stack, children, stack
 
 LOG = "requests.log"  # of the agents, under the folder of polled()
 

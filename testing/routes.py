@@ -204,7 +204,7 @@ def rules(app: Flask) -> list[Rule]:
 
 
 def furnish(session: Session, now: datetime) -> None:
-    """What tests/support/seed.py makes none of: a template that all Huawei OLTs have and one tries, a deleted OLT."""
+    """What testing/seed.py makes none of: a template that all Huawei OLTs have and one tries, a deleted OLT."""
     template = m.WorkflowTemplate(name="Residencial", revision=1)
     node = m.TemplateNode(template=template, key="rx", name="Potencia RX", kind=NodeKind.GET, oid="huawei.onu_rx_power",
                           interval_seconds=900, priority=40)  # fmt: skip

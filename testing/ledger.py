@@ -8,7 +8,7 @@ from sqlalchemy import select
 from sqlalchemy.orm import Session
 
 from portal.tables import CoordinatorHour, NodeDay, Workflow, WorkflowNode
-from tests.support.cast import HOUR
+from testing.cast import HOUR
 
 
 def enter_hours(session: Session, up_to: datetime, hours: int = 24) -> None:

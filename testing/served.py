@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
-from tests.support.stack import ROOT, Stack
+from testing.stack import ROOT, Stack
 
 
 def free_port() -> int:

@@ -13,9 +13,9 @@ from portal.domain.statuses import AttemptStatus, ErrorKind, ExecutionStatus, St
 from portal.extensions import db
 from portal.services.people import tokens
 from portal.tables import Execution, ExecutionAttempt, ExecutionStep, Poller, Pool, WorkflowNode
-from tests.support import seed
-from tests.support.builders import make_execution, make_node, make_olt
-from tests.support.pages import Visitor
+from testing import seed
+from testing.builders import make_execution, make_node, make_olt
+from testing.pages import Visitor
 
 ROOT = "/api/v1"
 TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z")

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = Path(__file__).resolve().parents[1]
 
 
 class RedisProxyError(RuntimeError):
@@ -46,7 +46,7 @@ class RedisProxy:
         """Start it and wait until it listens. The server behind it may be away, now or later."""
         command = [
             "setpriv", "--pdeathsig", "KILL", "--",
-            sys.executable, "-m", "tests.support.redis_proxy", str(self.listen), str(self.upstream), str(self.seed),
+            sys.executable, "-m", "testing.redis_proxy", str(self.listen), str(self.upstream), str(self.seed),
         ]  # fmt: skip
         self.process = subprocess.Popen(command, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
         self._answer()

@@ -1,6 +1,6 @@
 """A database as it looks after a while, for tests and for looking at pages: few or many rows. Not part of the product.
 
-    INSTANCE=/tmp/somewhere DATABASE_URL=sqlite:////tmp/somewhere/facho.db python -m tests.support.seed many
+    INSTANCE=/tmp/somewhere DATABASE_URL=sqlite:////tmp/somewhere/facho.db python -m testing.seed many
 
 Makes the tables, users viewer, operator and admin (password = "facho-" + name + "-2026"), OLTs with workflows,
 executions, ONUs and pollers.
@@ -33,8 +33,8 @@ from portal.domain.statuses import (
 )
 from portal.extensions import db, transaction
 from portal.services.people import users
-from tests.support import seed_alerts, seed_quotas
-from tests.support.cast import password_of
+from testing import seed_alerts, seed_quotas
+from testing.cast import password_of
 
 CITIES = ("LIMA", "CUSCO", "PIURA", "TACNA", "ICA", "PUNO", "HUARAZ", "TRUJILLO", "AREQUIPA", "IQUITOS")
 

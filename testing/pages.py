@@ -14,7 +14,7 @@ from werkzeug.test import TestResponse
 
 from portal.extensions import db
 from portal.tables import User
-from tests.support.cast import password_of
+from testing.cast import password_of
 
 _TOKEN = re.compile(r'name="csrf-token" content="([^"]+)"')
 

@@ -1,4 +1,4 @@
-"""Writes docs/settings.md from config.Settings: `python -m tests.support.settings_page > docs/settings.md`."""
+"""Writes docs/settings.md from config.Settings: `python -m testing.settings_page > docs/settings.md`."""
 
 import sys
 from dataclasses import Field, fields
@@ -10,7 +10,7 @@ HEAD = """# Settings
 
 Settings come from the environment or from `.env` beside `app.py` (the environment wins); every one is optional. A
 value that cannot be used stops every command with a sentence that names the variable. This page is made from
-`config.py` (`python -m tests.support.settings_page > docs/settings.md`), and a test keeps the two alike.
+`config.py` (`python -m testing.settings_page > docs/settings.md`), and a test keeps the two alike.
 
 | variable | default | meaning |
 | --- | --- | --- |

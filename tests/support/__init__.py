@@ -1,1 +1,0 @@
-"""Servers and helpers that tests start; no tests here."""
