@@ -14,12 +14,13 @@ from typing import Any
 
 from sqlalchemy.orm import Session
 
-from bench import common, inventory
+from bench import inventory
 from bench.collect import Server
 from portal.extensions import db, transaction
 from portal.services.bulk_rows import fetch_rows, moment, replace_rows, upsert_rows
 from portal.services.upsert import upsert
 from portal.tables import OnuData
+from testing.measuring import grounds
 from testing.postgres import postgres_cluster
 
 COLUMNS = ("onu_id", "metric", "number", "text", "raw", "reason", "kept", "collected_at", "execution_id")
@@ -99,7 +100,7 @@ def main() -> int:
     plan = parser.parse_args()
     for name in ("sqlite", "postgresql"):
         with ExitStack() as exits:
-            folder, url, server = exits.enter_context(common.folder()), "", Server(None)
+            folder, url, server = exits.enter_context(grounds.folder()), "", Server(None)
             if name == "postgresql":
                 cluster = exits.enter_context(postgres_cluster())
                 url, server = cluster.create_database(), Server(cluster.process.pid if cluster.process else None)

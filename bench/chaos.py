@@ -6,31 +6,28 @@ code under test. `--no-checkpoints` is the negative control: without the leases'
 Run: `python -m bench.chaos [--postgres] [--composites 400 --kills 10 ...]`.
 """
 
-import argparse
 import json
 import random
 import sys
 import time
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 from typing import Any
 
 from sqlalchemy import func, select
 
-from bench import chaos_figures, common, judges, stale_writes
-from bench.common import Agents, Ground
-from bench.havoc import SCHEDULERS, Havoc
 from jobs import claim, tasks
 from portal.domain.statuses import ExecutionStatus
 from portal.extensions import db
 from portal.tables import Execution
+from testing.measuring import chaos_figures, chaos_plan, clocks, grounds, judges, stale_writes
+from testing.measuring.chaos_plan import Plan, plan_from
+from testing.measuring.grounds import Agents, Ground
+from testing.measuring.havoc import SCHEDULERS, Havoc
 
 ONUS = 16
 REQUEST_MICROSECONDS = 20_000  # with 14 requests a composite, about 0.4 s
 LEASE_SECONDS = 3  # longer than the longest request, which is 1 s
 SETTLE_SECONDS = 150
-PHASES = ((0.12, 0.22), (0.45, 0.55), (0.85, 0.93))  # shares of the run in which replies are swallowed
 OLT_FIELDS = ", timeout: 1, retries: 0, max_repetitions: 3, max_varbinds: 4"
 
 TEMPLATE = """
@@ -55,38 +52,14 @@ TEMPLATE = """
 """
 
 
-@dataclass(frozen=True)
-class Plan:
-    """What to run, and what to do to it meanwhile."""
-
-    composites: int
-    olts: int
-    pollers: int
-    interval: int
-    minutes: float
-    kills: int
-    stops: int
-    freezes: int
-    hosts: int
-    cuts: int
-    flushes: int
-    leaders: int
-    outage: int
-    swallow: bool
-    checkpoints: bool
-    postgres: bool
-    seed: int
-    keep: Path | None
-
-
 def run(plan: Plan) -> dict[str, Any]:
     """The whole run; the figures."""
     if not plan.checkpoints:
         _take_checkpoints_away()
     agents = Agents(plan.olts, ONUS, REQUEST_MICROSECONDS)
     settings = {"pollers": plan.pollers, "lease_seconds": LEASE_SECONDS, "auto_pause_after": 0}
-    with common.folder(plan.keep) as folder:
-        with common.ground(
+    with grounds.folder(plan.keep) as folder:
+        with grounds.ground(
             folder, agents, TEMPLATE, postgres=plan.postgres, proxied=True, olt_fields=OLT_FIELDS, **settings
         ) as ground:
             stale_writes.install(db.session())
@@ -118,21 +91,21 @@ def _drive(plan: Plan, ground: Ground) -> chaos_figures.Outcome:
         running.start(name, "scheduler", "run")
     for name in ("pollers", "maintenance"):
         running.start(name)
-    running.wait_until(lambda: common.fresh_pollers() == plan.pollers, "all pollers", 60)
+    running.wait_until(lambda: grounds.fresh_pollers() == plan.pollers, "all pollers", 60)
     begin = datetime.now(UTC).replace(microsecond=0) + timedelta(seconds=3)
-    first = common.spread_first_runs(begin, plan.interval)
+    first = clocks.spread_first_runs(begin, plan.interval)
     havoc = Havoc(running, random.Random(plan.seed), LEASE_SECONDS, plan.outage)
     _do_all(plan, havoc)
     havoc.end()
     until = datetime.now(UTC).replace(microsecond=500_000)  # between two slots
-    common.stop_the_clocks(until)
-    common.settle(SETTLE_SECONDS)
+    clocks.stop(until)
+    clocks.settle(SETTLE_SECONDS)
     return chaos_figures.Outcome(havoc, first, plan.interval, begin, until, running.proxy.swallow(0.0))
 
 
 def _do_all(plan: Plan, havoc: Havoc) -> None:
     """Fault after fault, each when its share of the composites is done, until all are done or the time is up."""
-    faults = schedule(plan)
+    faults = chaos_plan.schedule(plan)
     deadline = time.monotonic() + plan.minutes * 60
     while (done := _done()) < plan.composites and time.monotonic() < deadline:
         havoc.watch()
@@ -146,43 +119,9 @@ def _done() -> int:
     return db.session.scalar(select(func.count()).where(Execution.status == ExecutionStatus.SUCCESS)) or 0
 
 
-def schedule(plan: Plan) -> list[tuple[float, str]]:
-    """(share of the composites, fault) in order. Of ten kills six hit a busy poller, two any poller, two a horse."""
-    kinds = ["kill_worker"] * 6 + ["kill_any_worker"] * 2 + ["kill_horse"] * 2
-    dice = random.Random(plan.seed)
-    kills = (kinds * (plan.kills // len(kinds) + 1))[: plan.kills]
-    dice.shuffle(kills)
-    faults = [((at + 0.5) / len(kills), kind) for at, kind in enumerate(kills)]
-    once = {
-        "stop_worker": plan.stops, "freeze": plan.freezes, "kill_host": plan.hosts, "cut_redis": plan.cuts,
-        "flush_redis": plan.flushes, "kill_leader": plan.leaders, "freeze_leader": min(plan.leaders, 1),
-        "outage": int(plan.outage > 0),
-    }  # fmt: skip
-    for kind, count in once.items():
-        faults += [((at + dice.uniform(0.3, 0.7)) / count * 0.96, kind) for at in range(count)]
-    if plan.swallow:
-        faults += [pair for begin, end in PHASES for pair in ((begin, "swallow"), (end, "pass"))]
-    return sorted(faults)
-
-
-def plan_from(arguments: list[str]) -> Plan:
-    """The command line as a plan."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    numbers = {"composites": 4000, "olts": 40, "pollers": 6, "interval": 15, "kills": 100, "stops": 10, "freezes": 15,
-               "hosts": 1, "cuts": 4, "flushes": 1, "leaders": 2, "outage": 0, "seed": 1}  # fmt: skip
-    for name, default in numbers.items():
-        parser.add_argument(f"--{name}", type=int, default=default, help=f"default {default}")
-    parser.add_argument("--minutes", type=float, default=20, help="end after so long, whatever is done; default 20")
-    parser.add_argument("--no-swallow", dest="swallow", action="store_false", help="the proxy passes every reply")
-    parser.add_argument("--no-checkpoints", dest="checkpoints", action="store_false", help="the negative control")
-    parser.add_argument("--postgres", action="store_true", help="on a private PostgreSQL; default SQLite")
-    parser.add_argument("--keep", type=Path, help="folder for logs and database, left behind")
-    return Plan(**vars(parser.parse_args(arguments)))
-
-
 def main() -> None:
     """Read the command line, run, print one line of JSON. Ends with 1 when a goal was missed."""
-    plan = plan_from(sys.argv[1:])
+    plan = plan_from(sys.argv[1:], __doc__)
     figures = run(plan)
     figures["missed"] = chaos_figures.missed(figures, plan.composites)
     print(json.dumps(figures))

@@ -25,7 +25,6 @@ from flask_migrate import upgrade
 from sqlalchemy import func, select
 
 from app import create_app
-from bench import common
 from config import load_settings
 from jobs import drivers, poller
 from jobs.worker import GARBAGE_EVERY
@@ -38,6 +37,7 @@ from portal.services.collecting.readings import Books
 from portal.services.dispatch import executions, run_requests
 from portal.services.importing import inventory
 from portal.tables import Olt, Onu, OnuData, WorkflowNode
+from testing.measuring import grounds
 from testing.oltsim_c import oltsim
 from testing.postgres import postgres_cluster
 
@@ -247,7 +247,7 @@ def main() -> int:
         for name in databases:
             for driver in names:
                 print(json.dumps({"driver": driver, "database": name, **_one(plan, port, driver, name)}), flush=True)
-        with common.folder() as folder, product(folder, "", port, plan.onus, plan.columns, 1):
+        with grounds.folder() as folder, product(folder, "", port, plan.onus, plan.columns, 1):
             print(json.dumps({"snmpbulkwalk": bulkwalk(port, plan.columns)}), flush=True)
     return 0
 
@@ -272,7 +272,7 @@ def _one(plan: argparse.Namespace, port: int, driver: str, database: str) -> dic
 
 def _in_child(plan: argparse.Namespace, port: int, database: str) -> dict[str, Any]:
     with ExitStack() as exits:
-        folder = exits.enter_context(common.folder())
+        folder = exits.enter_context(grounds.folder())
         server, url = Server(None), ""
         if database == "postgresql":
             cluster = exits.enter_context(postgres_cluster())

@@ -23,9 +23,6 @@ from pathlib import Path
 from sqlalchemy import select
 
 from app import create_app
-from bench import common, judges
-from bench.common import quantile
-from bench.judges import Request
 from config import load_settings
 from portal.domain.statuses import ExecutionStatus, OltState
 from portal.extensions import db
@@ -34,6 +31,9 @@ from portal.services.importing import inventory
 from portal.services.network import olts
 from portal.tables import Execution, Olt, Workflow, WorkflowNode
 from testing import oltsim_c
+from testing.measuring import clocks, grounds, judges
+from testing.measuring.judges import Request
+from testing.measuring.quantiles import quantile
 from testing.stack import Stack, stack
 
 ONUS = 128
@@ -151,9 +151,9 @@ olts:
 def run(plan: Plan) -> dict[str, object]:
     """The whole bench; the figures."""
     live = plan.olts - plan.dead
-    with common.folder(plan.keep) as folder, ExitStack() as exits:
+    with grounds.folder(plan.keep) as folder, ExitStack() as exits:
         options = ("--delay-us", str(REQUEST_MICROSECONDS), "--log", str(folder / "live.log"))
-        url = exits.enter_context(common.database(postgres=plan.postgres))
+        url = exits.enter_context(grounds.database(postgres=plan.postgres))
         port = exits.enter_context(oltsim_c.oltsim(*options, olts=live, onus=ONUS))
         running = exits.enter_context(stack(folder, url, tempo=1, pollers=plan.pollers))
         running.run("db", "upgrade")
@@ -186,7 +186,7 @@ def _overlaps(folder: Path, heard: list[Request]) -> dict[str, object]:
 def _start(plan: Plan, running: Stack) -> None:
     for name in ("scheduler", "pollers", "maintenance", "probes"):
         running.start(name)
-    running.wait_until(lambda: common.fresh_pollers() == plan.pollers, "all pollers", 60)
+    running.wait_until(lambda: grounds.fresh_pollers() == plan.pollers, "all pollers", 60)
 
 
 def _drive(plan: Plan, deaf: Deaf, log: Path) -> dict[str, object]:
@@ -194,16 +194,16 @@ def _drive(plan: Plan, deaf: Deaf, log: Path) -> dict[str, object]:
     deaf.listen()
     olts.set_enabled_many(_dead_ids(), True, "bench", datetime.now(UTC))
     begin = datetime.now(UTC).replace(microsecond=0) + timedelta(seconds=3)
-    first = common.spread_first_runs(begin, plan.interval)
+    first = clocks.spread_first_runs(begin, plan.interval)
     returned = begin + timedelta(minutes=plan.minutes)
-    common.sleep_until(returned)
+    clocks.sleep_until(returned)
     figures = control | _delays("", begin, returned) | _dead(plan, begin, returned, deaf)
     deaf.close()
     with alive_at(deaf.port, plan.dead, log):
         figures |= _return(plan)
         until = datetime.now(UTC)
-        common.stop_the_clocks(until)
-        figures["settled"] = common.settle(30)
+        clocks.stop(until)
+        figures["settled"] = clocks.settle(30)
     return figures | {"slots": _slots(plan, first, begin, until)}
 
 
@@ -211,7 +211,7 @@ def _slots(plan: Plan, first: dict[int, datetime], begin: datetime, until: datet
     """What became of each slot since `begin`."""
     query = select(Execution.node_id, Execution.scheduled_for).where(Execution.scheduled_for >= begin)
     ran = [(node or 0, moment) for node, moment in db.session.execute(query)]
-    return asdict(judges.account(first, plan.interval, until, ran, common.skips()))
+    return asdict(judges.account(first, plan.interval, until, ran, clocks.skips()))
 
 
 def _dead_ids() -> list[int]:
@@ -221,10 +221,10 @@ def _dead_ids() -> list[int]:
 def _control(plan: Plan) -> dict[str, object]:
     """The live ones alone, before the dead are switched on."""
     begin = datetime.now(UTC).replace(microsecond=0) + timedelta(seconds=3)
-    common.spread_first_runs(begin, plan.interval)
+    clocks.spread_first_runs(begin, plan.interval)
     olts.set_enabled_many(_dead_ids(), False, "bench", datetime.now(UTC))
     until = begin + timedelta(minutes=plan.control)
-    common.sleep_until(until)
+    clocks.sleep_until(until)
     return _delays("control_", begin, until)
 
 
@@ -286,13 +286,13 @@ def _return(plan: Plan) -> dict[str, object]:
         up.update({ident: time.monotonic() - began for ident, state in states if state is OltState.UP})
         return len(up) == plan.dead
 
-    common.wait_for(look, BACK_SECONDS)
-    clocks = select(WorkflowNode.next_run_at).join(Workflow).where(Workflow.olt_id.in_(missing))
+    clocks.wait_for(look, BACK_SECONDS)
+    next_runs = select(WorkflowNode.next_run_at).join(Workflow).where(Workflow.olt_id.in_(missing))
     return {
         "back": len(up),
         "back_p50_s": round(quantile(list(up.values()), 0.5), 1),
         "back_max_s": round(max(up.values(), default=float("inf")), 1),
-        "back_with_clock": sum(moment is not None for moment in db.session.scalars(clocks)),
+        "back_with_clock": sum(moment is not None for moment in db.session.scalars(next_runs)),
     }
 
 

@@ -19,13 +19,14 @@ from typing import Any
 
 from sqlalchemy import insert, select, update
 
-from bench import common, no_op
-from bench.common import Agents, Ground
 from portal import queueing
 from portal.domain.statuses import ExecutionStatus, NodeKind
 from portal.extensions import db, transaction
 from portal.services.dispatch import rehearsal
 from portal.tables import Execution, Olt, Workflow, WorkflowNode
+from testing.measuring import clocks, grounds, no_op
+from testing.measuring.grounds import Agents, Ground
+from testing.measuring.quantiles import quantile
 
 POLLERS = 4
 CHAIN = 60  # composites in the one OLT's queue
@@ -50,7 +51,7 @@ def _release_to_start(place: Ground) -> dict[str, float]:
     ids = db.session.scalars(select(WorkflowNode.id).where(WorkflowNode.key.like("q%")))
     no_op.queue([(node, olt_id) for node in ids], datetime.now(UTC))
     place.running.start("pollers")
-    common.wait_for(lambda: no_op.done() >= CHAIN, 120)
+    clocks.wait_for(lambda: no_op.done() >= CHAIN, 120)
     place.running.stop("pollers")
     return {}
 
@@ -81,7 +82,7 @@ def _due_to_start(place: Ground) -> list[float]:
             session.execute(update(WorkflowNode).where(WorkflowNode.id == node).values(values))
     for name in ("scheduler", "pollers"):
         place.running.start(name)
-    common.sleep_until(begin + timedelta(seconds=DUE_SECONDS + 5))
+    clocks.sleep_until(begin + timedelta(seconds=DUE_SECONDS + 5))
     for name in ("scheduler", "pollers"):
         place.running.stop(name)
     db.session.rollback()
@@ -113,13 +114,13 @@ def _redis_ms() -> float:
 def _no_op(place: Ground, queues: int) -> dict[str, float]:
     with no_op.reading_nothing():
         pool = place.running.start("pollers")
-    common.wait_for(lambda: common.fresh_pollers() == POLLERS, 60)
+    clocks.wait_for(lambda: grounds.fresh_pollers() == POLLERS, 60)
     nodes = no_op.olts(queues, QUEUED // queues)
     before = no_op.done()
     no_op.queue(nodes, datetime.now(UTC))
-    common.wait_for(lambda: no_op.done() > before + 20, 60, pause=0.01)
+    clocks.wait_for(lambda: no_op.done() > before + 20, 60, pause=0.01)
     first, began, cpu, redis = no_op.done(), time.monotonic(), _cpu_ms(_family(pool.pid)), _redis_ms()
-    common.wait_for(lambda: no_op.done() >= first + MEASURED, 120, pause=0.05)
+    clocks.wait_for(lambda: no_op.done() >= first + MEASURED, 120, pause=0.05)
     count, took = no_op.done() - first, time.monotonic() - began
     figures = {
         "per_second": round(count / took, 1),
@@ -140,9 +141,9 @@ def run(*, postgres: bool, unrehearsed: bool) -> dict[str, object]:
     """The figures."""
     if unrehearsed:
         rehearsal.rehearse = lambda: None
-    with common.folder() as where:
+    with grounds.folder() as where:
         settings: dict[str, Any] = {"pollers": POLLERS, "quarantine_seconds": 0}
-        with common.ground(where, Agents(DUE_OLTS, 8, 0), no_op.TEMPLATE, postgres=postgres, **settings) as place:
+        with grounds.ground(where, Agents(DUE_OLTS, 8, 0), no_op.TEMPLATE, postgres=postgres, **settings) as place:
             _release_to_start(place)
             until = time.time()
             delays = _due_to_start(place)
@@ -152,8 +153,8 @@ def run(*, postgres: bool, unrehearsed: bool) -> dict[str, object]:
     return {
         "database": "postgresql" if postgres else "sqlite",
         "rehearsed": not unrehearsed,
-        "release_to_start_ms": {name: round(common.quantile(gaps, share) * 1000) for name, share in _SHARES},
-        "due_to_start_s": {name: round(common.quantile(delays, share), 3) for name, share in _SHARES},
+        "release_to_start_ms": {name: round(quantile(gaps, share) * 1000) for name, share in _SHARES},
+        "due_to_start_s": {name: round(quantile(delays, share), 3) for name, share in _SHARES},
         "started": len(delays),
         "no_op": {f"{queues}_queues": figures for queues, figures in costs.items()},
         "cpu_ratio": round((many["cpu_ms"] + many["redis_cpu_ms"]) / (few["cpu_ms"] + few["redis_cpu_ms"]), 2),

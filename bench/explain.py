@@ -17,7 +17,6 @@ from typing import Any, cast
 from sqlalchemy import Table, insert, text
 
 from app import create_app
-from bench.common import database, folder
 from config import load_settings
 from portal.domain.statuses import EventType, NodeKind
 from portal.extensions import Base, db
@@ -34,6 +33,7 @@ from portal.tables import (
     Workflow,
     WorkflowNode,
 )
+from testing.measuring.grounds import database, folder
 
 PER_OLT = 4
 STEP = 300  # seconds between two slots of a node

@@ -21,7 +21,6 @@ from sqlalchemy import func, insert, select, text
 from sqlalchemy.orm import Session
 
 from app import create_app
-from bench import common
 from config import load_settings
 from portal.domain.statuses import Presence
 from portal.extensions import db, transaction
@@ -29,6 +28,7 @@ from portal.queries import onus
 from portal.services.bulk_rows import moment, upsert_rows
 from portal.services.cataloguing import catalogue
 from portal.tables import Brand, Credential, Olt, OltRead, Onu, OnuData, OnuHistory
+from testing.measuring import grounds
 
 MIGRATIONS = str(Path(__file__).resolve().parents[1] / "migrations")
 METRICS = ("onu_state", "onu_rx_power", "onu_olt_rx_power", "onu_distance", "onu_description")
@@ -177,8 +177,8 @@ def main() -> int:
     missed = False
     for name in ("sqlite", "postgresql") if plan.database == "both" else (plan.database,):
         with ExitStack() as exits:
-            folder = exits.enter_context(common.folder())
-            url = exits.enter_context(common.database(postgres=name == "postgresql"))
+            folder = exits.enter_context(grounds.folder())
+            url = exits.enter_context(grounds.database(postgres=name == "postgresql"))
             exits.enter_context(product(folder, url))
             found = measure(folder, plan)
             missed |= bool(found["missed"])

@@ -11,19 +11,18 @@ import json
 import statistics
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 from typing import Any
 
 from sqlalchemy import func, select
 
-from bench import common, no_op
-from bench.common import Agents, Ground
 from portal import queueing
 from portal.domain.statuses import ACTIVE
 from portal.extensions import db
 from portal.tables import Execution
+from testing.measuring import clocks, grounds, no_op
+from testing.measuring.grounds import Agents, Ground
+from testing.measuring.leaks import Count, count
 from testing.stack import children
 
 POLLERS = 4
@@ -32,48 +31,6 @@ WAVE = OLTS * NODES
 WARM_UP = 5  # one of so many counts is not looked at
 GOAL_MIB = 1.0
 SECONDS_EACH = 1.0  # a wave that takes longer than this for each composite has got stuck
-
-
-@dataclass(frozen=True)
-class Count:
-    """What there was at an idle moment, `composites` after the start. Memory in KiB, by process id."""
-
-    composites: int
-    rss: dict[int, int]
-    descriptors: dict[int, int]
-    zombies: int
-    keys: int
-
-
-def resident(pid: int) -> int:
-    """Memory of a process in KiB, what it shares with others included."""
-    lines = Path(f"/proc/{pid}/status").read_text().splitlines()
-    return next(int(line.split()[1]) for line in lines if line.startswith("VmRSS"))
-
-
-def descriptors(pid: int) -> int:
-    """Open files of a process."""
-    return len(list(Path(f"/proc/{pid}/fd").iterdir()))
-
-
-def zombies(pid: int) -> int:
-    """Children that have ended and that nobody has waited for."""
-    states = (Path(f"/proc/{child}/stat").read_text().rpartition(")")[2].split()[0] for child in children(pid))
-    return sum(state == "Z" for state in states)
-
-
-def keys() -> int:
-    """Keys in Redis but for the bells, which ring and fall silent."""
-    return sum(not key.startswith(queueing.BELL.encode()) for key in queueing.connection().scan_iter(count=1000))
-
-
-def count(composites: int, pool: int) -> Count:
-    """The pool and its pollers as they are now."""
-    family = [pool, *children(pool)]
-    return Count(
-        composites, {pid: resident(pid) for pid in family}, {pid: descriptors(pid) for pid in family},
-        sum(zombies(pid) for pid in family), keys(),
-    )  # fmt: skip
 
 
 def slope(counts: Sequence[Count], pid: int) -> float:
@@ -93,13 +50,13 @@ def _idle(pool: int) -> bool:
 def _waves(place: Ground, composites: int) -> list[Count]:
     with no_op.reading_nothing():
         pool = place.running.start("pollers").pid
-    place.running.wait_until(lambda: common.fresh_pollers() == POLLERS, "all pollers", 60)
+    place.running.wait_until(lambda: grounds.fresh_pollers() == POLLERS, "all pollers", 60)
     nodes = no_op.olts(OLTS, NODES)
     begin = datetime.now(UTC).replace(microsecond=0)
     counts = []
     for wave in range(-(-composites // WAVE)):
         no_op.queue(nodes, begin + timedelta(seconds=wave))  # another slot each time
-        if not common.wait_for(lambda: _idle(pool), WAVE * SECONDS_EACH):
+        if not clocks.wait_for(lambda: _idle(pool), WAVE * SECONDS_EACH):
             raise RuntimeError(f"wave {wave} did not end:\n{place.running.log_tail('pollers')}")
         counts.append(count((wave + 1) * WAVE, pool))
     return counts
@@ -129,8 +86,8 @@ def run(composites: int, *, postgres: bool) -> dict[str, object]:
     """The figures."""
     settings: dict[str, Any] = {"pollers": POLLERS, "quarantine_seconds": 0}
     began = time.monotonic()
-    with common.folder() as where:
-        with common.ground(where, Agents(1, 8, 0), no_op.TEMPLATE, postgres=postgres, **settings) as place:
+    with grounds.folder() as where:
+        with grounds.ground(where, Agents(1, 8, 0), no_op.TEMPLATE, postgres=postgres, **settings) as place:
             figures = _figures(_waves(place, composites))
     return {"database": "postgresql" if postgres else "sqlite", **figures, "seconds": round(time.monotonic() - began)}
 

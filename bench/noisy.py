@@ -12,17 +12,16 @@ from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from typing import Any
 
-from sqlalchemy import func, insert, select
+from sqlalchemy import func, select
 
-from bench import common
-from bench.common import Agents, Ground
-from portal import queueing
-from portal.domain.statuses import ExecutionStatus, NodeKind, Trigger
-from portal.extensions import db, transaction
+from portal.domain.statuses import ExecutionStatus
+from portal.extensions import db
 from portal.services.dispatch import run_requests
-from portal.services.dispatch.tickets import tickets_for
 from portal.services.network import olts
-from portal.tables import Execution, ExecutionAttempt, Olt, Workflow, WorkflowNode
+from portal.tables import Execution, ExecutionAttempt, WorkflowNode
+from testing.measuring import clocks, grounds, urgent
+from testing.measuring.grounds import Agents, Ground
+from testing.measuring.quantiles import quantile
 from testing.oltsim_c import oltsim
 
 REQUEST_MICROSECONDS = 5_000
@@ -44,38 +43,6 @@ class Options:
     postgres: bool
 
 
-def _table(model: Any) -> Any:
-    return model.__table__
-
-
-def give_nodes(olt_id: int, count: int) -> None:
-    """So many masters on an OLT that read one value each; none of them is ever due."""
-    with transaction() as session:
-        workflow = session.scalar(select(Workflow).where(Workflow.olt_id == olt_id)) or Workflow(olt_id=olt_id)
-        session.add(workflow)
-        session.flush()
-        session.execute(insert(_table(WorkflowNode)), [
-            {"workflow_id": workflow.id, "key": f"urgent{number}", "name": f"urgent{number}",
-             "kind": NodeKind.GET, "oid": "generic.sys_up_time", "interval_seconds": 300, "priority": 90}
-            for number in range(count)
-        ])  # fmt: skip
-
-
-def queue_manual(olt_id: int, asked_at: datetime) -> None:
-    """Somebody asked at that moment for a run of each of these nodes: committed and pushed."""
-    with transaction() as session:
-        key = session.scalars(select(Olt).where(Olt.id == olt_id)).one().device_key
-        of_olt = select(WorkflowNode.id).join(Workflow).where(Workflow.olt_id == olt_id)
-        session.execute(insert(_table(Execution)), [
-            {"node_id": node, "olt_id": olt_id, "node_name": "urgent", "device_key": key, "priority": 90,
-             "scheduled_for": asked_at, "queued_at": asked_at, "trigger": Trigger.MANUAL, "requested_by": "bench"}
-            for node in session.scalars(of_olt.where(WorkflowNode.key.like("urgent%")))
-        ])  # fmt: skip
-        pending = select(Execution).where(Execution.olt_id == olt_id, Execution.status == ExecutionStatus.PENDING)
-        tickets = tickets_for(session, list(session.scalars(pending)))
-    queueing.push(tickets)
-
-
 def _ask_in_turn(masters: list[int], seconds: float) -> list[int]:
     """One run of each, evenly spread; ids of the executions."""
     begin, asked = time.monotonic(), []
@@ -92,7 +59,7 @@ def _waits(asked: list[int], seconds: float) -> list[float]:
         .join(ExecutionAttempt, ExecutionAttempt.execution_id == Execution.id)
         .where(Execution.id.in_(asked), ExecutionAttempt.number == 1)
     )
-    common.wait_for(lambda: len(db.session.execute(started).all()) == len(asked), seconds)
+    clocks.wait_for(lambda: len(db.session.execute(started).all()) == len(asked), seconds)
     return [(row.started_at - row.scheduled_for).total_seconds() for row in db.session.execute(started)]
 
 
@@ -100,7 +67,7 @@ def _measured(masters: list[int], options: Options) -> dict[str, object]:
     asked = _ask_in_turn(masters, options.seconds)
     waits = _waits(asked, 60)
     shares = (("p50", 0.5), ("p95", 0.95), ("max", 1.0))
-    figures: dict[str, object] = {name: round(common.quantile(waits, share), 3) for name, share in shares}
+    figures: dict[str, object] = {name: round(quantile(waits, share), 3) for name, share in shares}
     return figures | {"asked": len(asked), "started": len(waits)}
 
 
@@ -111,8 +78,8 @@ def _disturb(place: Ground, slow_port: int, number: int, jobs: int) -> tuple[int
     noisy = place.olt_ids()[number]
     slow = olts.create(fields | {"name": "SIM-SLOW", "port": slow_port}, "bench", now)
     for olt_id in (slow, noisy):
-        give_nodes(olt_id, jobs)
-        queue_manual(olt_id, now)
+        urgent.give_nodes(olt_id, jobs)
+        urgent.queue_manual(olt_id, now)
     return slow, noisy
 
 
@@ -127,9 +94,13 @@ def run(options: Options) -> dict[str, object]:
     slow_agent = oltsim("--delay-us", str(TIMES_SLOWER * REQUEST_MICROSECONDS), onus=8)
     agents = Agents(options.olts + 1, 8, REQUEST_MICROSECONDS)  # the last one is the noisy one
     settings: dict[str, Any] = {"postgres": options.postgres, "pollers": options.pollers, "quarantine_seconds": 0}
-    with common.folder() as where, slow_agent as slow_port, common.ground(where, agents, TEMPLATE, **settings) as place:
+    with (
+        grounds.folder() as where,
+        slow_agent as slow_port,
+        grounds.ground(where, agents, TEMPLATE, **settings) as place,
+    ):
         place.running.start("pollers")
-        place.running.wait_until(lambda: common.fresh_pollers() == options.pollers, "all pollers", 60)
+        place.running.wait_until(lambda: grounds.fresh_pollers() == options.pollers, "all pollers", 60)
         discoveries = select(WorkflowNode.id).where(WorkflowNode.key == "discovery").order_by(WorkflowNode.id)
         masters = list(db.session.scalars(discoveries))[: options.olts]
         alone = _measured(masters, options)

@@ -18,7 +18,6 @@ from flask import Flask, current_app
 from redis.connection import AbstractConnection
 from sqlalchemy import event, update
 
-from bench.common import Agents, folder, ground
 from jobs import claim as claims
 from jobs import poller, tasks
 from jobs.claim import Lease
@@ -29,6 +28,7 @@ from portal.extensions import db
 from portal.services.dispatch import executions
 from portal.tables import WorkflowNode
 from scheduler.tick import tick
+from testing.measuring.grounds import Agents, folder, ground
 
 TEMPLATE = """
       - key: discovery

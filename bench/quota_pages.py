@@ -22,7 +22,6 @@ from sqlalchemy import Table, func, insert, literal, select, text
 from sqlalchemy.orm import Session
 
 from app import create_app
-from bench import common
 from config import load_settings
 from portal.domain import quota
 from portal.domain.quota import Counts
@@ -42,6 +41,7 @@ from portal.tables import (
     Workflow,
     WorkflowNode,
 )
+from testing.measuring import grounds
 from testing.pages import Visitor
 
 MIGRATIONS = str(Path(__file__).resolve().parents[1] / "migrations")
@@ -234,8 +234,8 @@ def asked(person: Visitor, path: str) -> tuple[float, float]:
 def measure(olts: int, hours: int, *, postgres: bool) -> dict[str, Any]:
     """One database, filled and asked."""
     with ExitStack() as exits:
-        folder = exits.enter_context(common.folder())
-        app = exits.enter_context(product(folder, exits.enter_context(common.database(postgres=postgres))))
+        folder = exits.enter_context(grounds.folder())
+        app = exits.enter_context(product(folder, exits.enter_context(grounds.database(postgres=postgres))))
         now = datetime.now(UTC)
         begin = time.perf_counter()
         with app.app_context():

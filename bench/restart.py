@@ -15,10 +15,11 @@ from datetime import UTC, datetime, timedelta
 
 from sqlalchemy import func, select
 
-from bench.common import Agents, Ground, folder, fresh_pollers, ground, settle, skips
 from portal.domain.statuses import ACTIVE, TERMINAL, ExecutionStatus
 from portal.extensions import db, transaction
 from portal.tables import Execution, ExecutionAttempt, WorkflowNode
+from testing.measuring.clocks import settle, skips
+from testing.measuring.grounds import Agents, Ground, folder, fresh_pollers, ground
 
 INTERVALS = (300, 600, 900, 1800, 3600)  # seconds
 WORTH = (10, 0.35)  # the latest slot passed at least so many seconds ago, and at most that share of the interval

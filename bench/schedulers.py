@@ -20,7 +20,6 @@ from redis import Redis
 from sqlalchemy import Table, insert, select, update
 
 from app import create_app
-from bench.common import database, folder, quantile, send, skips
 from config import load_settings
 from portal import queueing
 from portal.domain.statuses import ExecutionStatus, NodeKind
@@ -28,7 +27,10 @@ from portal.domain.tempo import NORMAL
 from portal.extensions import db, transaction
 from portal.tables import Brand, Credential, Execution, Olt, SchedulerState, Workflow, WorkflowNode
 from scheduler.process import LEADER_KEY
-from testing.stack import Stack, stack
+from testing.measuring.clocks import skips
+from testing.measuring.grounds import database, folder
+from testing.measuring.quantiles import quantile
+from testing.stack import Stack, send, stack
 
 LIMIT_SECONDS = 240
 LOOK_SECONDS = 0.1  # between two looks at queues and pulse

@@ -14,12 +14,13 @@ from pathlib import Path
 
 from sqlalchemy import select
 
-from bench import common, judges
-from bench.common import Agents, Ground, quantile
 from portal.domain.statuses import ACTIVE, AttemptStatus, ExecutionStatus
 from portal.extensions import db
 from portal.tables import Execution, ExecutionAttempt, Olt, Poller
-from testing.stack import Stack
+from testing.measuring import clocks, grounds, judges
+from testing.measuring.grounds import Agents, Ground
+from testing.measuring.quantiles import quantile
+from testing.stack import Stack, send
 
 ONUS = 128
 REQUEST_MICROSECONDS = 60_000  # service time of one request, as a busy OLT has it
@@ -61,8 +62,8 @@ class Kill:
 def run(plan: Plan) -> dict[str, object]:
     """The whole soak; the figures."""
     agents = Agents(plan.olts, ONUS, REQUEST_MICROSECONDS)
-    with common.folder() as folder:
-        with common.ground(folder, agents, TEMPLATE, postgres=plan.postgres, pollers=plan.pollers) as ground:
+    with grounds.folder() as folder:
+        with grounds.ground(folder, agents, TEMPLATE, postgres=plan.postgres, pollers=plan.pollers) as ground:
             first, kills, until = _drive(plan, ground)
             figures = _judge(plan, first, kills, until)
         return figures | _requests(folder / "requests.log")
@@ -77,17 +78,17 @@ def _drive(plan: Plan, ground: Ground) -> tuple[dict[int, datetime], list[Kill],
     running = ground.running
     for name in ("scheduler", "pollers", "maintenance"):
         running.start(name)
-    running.wait_until(lambda: common.fresh_pollers() == plan.pollers, "all pollers", 60)
+    running.wait_until(lambda: grounds.fresh_pollers() == plan.pollers, "all pollers", 60)
     begin = datetime.now(UTC).replace(microsecond=0) + timedelta(seconds=5)
-    first = common.spread_first_runs(begin, plan.interval)
+    first = clocks.spread_first_runs(begin, plan.interval)
     until = begin + timedelta(minutes=plan.minutes, seconds=-0.5)  # between two slots
     kills = []
     for number in range(plan.kills):
-        common.sleep_until(begin + (until - begin) * (number + 1) / (plan.kills + 1))
+        clocks.sleep_until(begin + (until - begin) * (number + 1) / (plan.kills + 1))
         kills.append(_kill_busy(running))
-    common.sleep_until(until)
-    common.stop_the_clocks(until)
-    common.settle(SETTLE_SECONDS)
+    clocks.sleep_until(until)
+    clocks.stop(until)
+    clocks.settle(SETTLE_SECONDS)
     return first, kills, until
 
 
@@ -103,7 +104,7 @@ def _kill_busy(running: Stack) -> Kill:
     running.wait_until(found, "a busy poller", 60)
     poller = random.choice(victim)
     execution_id = poller.current_execution_id or 0
-    common.send(poller.pid, signal.SIGKILL)
+    send(poller.pid, signal.SIGKILL)
     return Kill(datetime.now(UTC), execution_id)
 
 
@@ -112,7 +113,7 @@ def _judge(plan: Plan, first: dict[int, datetime], kills: list[Kill], until: dat
     rows = list(db.session.scalars(select(Execution).where(Execution.scheduled_for < until)))
     delays = [row.delay_ms / 1000 for row in rows if row.delay_ms is not None]
     slots = judges.account(
-        first, plan.interval, until, [(r.node_id or 0, r.scheduled_for) for r in rows], common.skips()
+        first, plan.interval, until, [(r.node_id or 0, r.scheduled_for) for r in rows], clocks.skips()
     )
     interrupted = AttemptStatus.INTERRUPTED
     return {

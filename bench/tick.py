@@ -19,12 +19,12 @@ from redis import Redis
 from sqlalchemy import Table, bindparam, func, insert, select, text, update
 
 from app import create_app
-from bench.common import database, folder
 from config import load_settings
 from portal.domain.statuses import ExecutionStatus, NodeKind
 from portal.extensions import db, transaction
 from portal.tables import Brand, Credential, Execution, Olt, Workflow, WorkflowNode
 from scheduler.tick import tick
+from testing.measuring.grounds import database, folder
 from testing.redis_server import redis_server
 
 SIZES = (1_000, 10_000, 100_000)

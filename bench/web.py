@@ -24,13 +24,14 @@ from flask_migrate import upgrade
 from sqlalchemy import event
 
 from app import create_app
-from bench import common, web_ground
-from bench.common import quantile
+from bench import web_ground
 from bench.web_ground import Plan
 from config import load_settings
 from portal.extensions import db
 from portal.web.memory import settle
 from testing import routes, seed
+from testing.measuring import grounds
+from testing.measuring.quantiles import quantile
 from testing.pages import Visitor, soup
 
 MIGRATIONS = str(Path(__file__).resolve().parents[1] / "migrations")
@@ -140,8 +141,8 @@ def misses(found: Found) -> dict[str, Any]:
 def run(plan: Plan, given: argparse.Namespace) -> dict[str, Any]:
     """One database, filled (or kept from before) and asked."""
     with ExitStack() as exits:
-        folder = exits.enter_context(common.folder(given.keep))
-        url = exits.enter_context(common.database(postgres=given.postgres)) or f"sqlite:///{folder}/bench.db"
+        folder = exits.enter_context(grounds.folder(given.keep))
+        url = exits.enter_context(grounds.database(postgres=given.postgres)) or f"sqlite:///{folder}/bench.db"
         logging.getLogger("alembic").setLevel(logging.WARNING)
         settings = {"DATABASE_URL": url, "INSTANCE": str(folder), "SECRET_KEY": "x", "TIMEZONE": "America/Lima"}
         app = create_app(load_settings(os.environ | settings))

@@ -25,12 +25,13 @@ from urllib.parse import urlencode
 
 from sqlalchemy import func, select
 
-from bench import common
-from bench.common import Agents, quantile
 from portal.domain.statuses import ExecutionStatus, Role
 from portal.extensions import db
 from portal.services.people import users
 from portal.tables import Execution, Olt
+from testing.measuring import clocks, grounds
+from testing.measuring.grounds import Agents
+from testing.measuring.quantiles import quantile
 from testing.served import free_port, served
 
 GOAL_MS, GOAL_SHARE = 60, 0.95
@@ -213,7 +214,7 @@ def turn(plan: Plan, web: tuple[int, int], tabs: list[list[Look]]) -> Turn:
         here.recv()  # it has loaded what it needs
     time.sleep(WARM)  # connections are made, templates are compiled, the first answers are whole
     begin, before = datetime.now(UTC), cpu_seconds(pids)
-    common.sleep_until(begin + timedelta(seconds=plan.seconds))
+    clocks.sleep_until(begin + timedelta(seconds=plan.seconds))
     made = Turn(done_between(begin, datetime.now(UTC)), cpu_seconds(pids) - before, [], [])
     if watcher:
         made.seen, made.errors, made.tabs_cpu_s = here.recv()
@@ -229,15 +230,15 @@ def run(plan: Plan) -> dict[str, Any]:
     """Everything; the figures."""
     agents = Agents(plan.olts, ONUS, 1000 * plan.answer_ms)
     with (
-        common.folder() as folder,
-        common.ground(folder, agents, TEMPLATE, postgres=plan.postgres, pollers=plan.pollers) as ground,
+        grounds.folder() as folder,
+        grounds.ground(folder, agents, TEMPLATE, postgres=plan.postgres, pollers=plan.pollers) as ground,
     ):
         for number, role in enumerate(ROLES):
             users.create(f"bench{number}", PASSWORD, role, "bench", datetime.now(UTC))
         for name in ("scheduler", "pollers", "maintenance"):
             ground.running.start(name)
-        ground.running.wait_until(lambda: common.fresh_pollers() == plan.pollers, "all pollers", 60)
-        common.spread_first_runs(datetime.now(UTC).replace(microsecond=0) + timedelta(seconds=5), plan.interval)
+        ground.running.wait_until(lambda: grounds.fresh_pollers() == plan.pollers, "all pollers", 60)
+        clocks.spread_first_runs(datetime.now(UTC).replace(microsecond=0) + timedelta(seconds=5), plan.interval)
         port = free_port()
         with served(ground.running, port) as process:
             web = (port, process.pid)

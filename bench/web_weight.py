@@ -15,13 +15,13 @@ from flask_migrate import upgrade
 from playwright.sync_api import Browser, sync_playwright
 
 from app import create_app
-from bench import common
-from bench.common import quantile
 from bench.web import MIGRATIONS
 from config import load_settings
 from portal.extensions import db
 from testing import seed
 from testing.cast import password_of
+from testing.measuring import grounds
+from testing.measuring.quantiles import quantile
 from testing.served import free_port, served
 from testing.stack import stack
 
@@ -96,7 +96,7 @@ def measure(browser: Browser, address: str, times: int) -> dict[str, Any]:
 def run(times: int) -> dict[str, Any]:
     """A portal with 300 OLTs, served and looked at."""
     with ExitStack() as exits:
-        running = exits.enter_context(stack(exits.enter_context(common.folder()), tempo=1, timezone="America/Lima"))
+        running = exits.enter_context(stack(exits.enter_context(grounds.folder()), tempo=1, timezone="America/Lima"))
         app = create_app(load_settings(running.environment))
         with app.app_context():
             logging.getLogger("alembic").setLevel(logging.WARNING)

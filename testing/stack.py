@@ -252,6 +252,14 @@ def children(pid: int) -> list[int]:
         return []
 
 
+def send(pid: int, number: signal.Signals) -> bool:
+    """A signal to a process of ours; False when it had ended."""
+    with suppress(ProcessLookupError):
+        os.kill(pid, number)
+        return True
+    return False
+
+
 def _descendants(pid: int) -> list[int]:
     return [below for child in children(pid) for below in (child, *_descendants(child))]
 

@@ -10,13 +10,13 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from sqlalchemy import func, select
 
-from bench import common, judges
 from portal import queueing
 from portal.domain import tempo
 from portal.extensions import db
 from portal.tables import Execution, WorkflowNode
 from scheduler import periodic, process
 from testing.live import Live
+from testing.measuring import clocks, judges
 from testing.stack import TEMPO
 from tests.faults.conftest import Polled
 
@@ -48,17 +48,17 @@ def skipped_ticks(live: Live) -> list[int]:
 def test_f15_a_tick_of_five_seconds_piles_nothing_up_and_its_missed_beats_are_counted(site: Polled) -> None:
     with site(olts=OLTS, microseconds=1_000) as live:
         begin = datetime.now(UTC).replace(microsecond=0) + timedelta(seconds=1)
-        first = common.spread_first_runs(begin, INTERVAL)
+        first = clocks.spread_first_runs(begin, INTERVAL)
         live.start("scheduler", "maintenance")  # nobody takes anything
         live.stack.wait_until(lambda: len(skipped_ticks(live)) >= SLOW_TICKS, "slow ticks", 60)
         assert min(skipped_ticks(live)) >= (TICK_SECONDS - 1) / tempo.at(TEMPO).tick - 1
         assert most_waiting() == 1
         live.start("pollers")
         until = datetime.now(UTC)
-        common.stop_the_clocks(until)
-        assert common.settle(60)
+        clocks.stop(until)
+        assert clocks.settle(60)
         slots = [(row.node_id or 0, row.scheduled_for) for row in live.executions()]
-        found = judges.account(first, INTERVAL, until, slots, common.skips())
+        found = judges.account(first, INTERVAL, until, slots, clocks.skips())
         assert (found.lost, found.doubled, found.off_grid) == (0, 0, 0)
         assert found.ran >= OLTS and found.skipped > found.ran, "of several slots in one tick the latest runs"
 

@@ -13,12 +13,12 @@ from pathlib import Path
 
 import pytest
 
-from bench import common, judges, stale_writes
 from portal.domain import tempo
 from portal.domain.statuses import ExecutionStatus
 from portal.extensions import db
 from portal.tables import SchedulerState
 from testing.live import LOG, Live
+from testing.measuring import clocks, judges, stale_writes
 from testing.stack import TEMPO
 from tests.faults.conftest import Polled
 
@@ -45,7 +45,7 @@ def test_f16_a_step_of_a_hosts_clock_stops_no_tick_brings_no_burst_and_ends_noth
     settings = {"microseconds": 15_000, "quarantine_seconds": 1}
     with site(olts=OLTS, clocks=(host,), **settings) as live, stale_writes.installed(db.session()):
         began = time.monotonic()
-        common.spread_first_runs(datetime.now(UTC).replace(microsecond=0) + timedelta(seconds=3), INTERVAL)
+        clocks.spread_first_runs(datetime.now(UTC).replace(microsecond=0) + timedelta(seconds=3), INTERVAL)
         live.start()
         live.wait_for(SUCCESS, count=OLTS)
         clock = live.stack.clocks[host]
@@ -53,8 +53,8 @@ def test_f16_a_step_of_a_hosts_clock_stops_no_tick_brings_no_burst_and_ends_noth
             clock.step(step)
             live.stack.wait_until(lambda ahead=step: abs(seen_ahead(live, host) - ahead) < 0.9, "the step to be seen")
             goes_on(live, abs(seconds))
-        common.stop_the_clocks(datetime.now(UTC) + timedelta(seconds=INTERVAL))
-        assert common.settle(30)
+        clocks.stop(datetime.now(UTC) + timedelta(seconds=INTERVAL))
+        assert clocks.settle(30)
         runs = Counter(row.node_id for row in live.executions())
         slots = (time.monotonic() - began) / INTERVAL
         assert max(runs.values()) <= slots + 3, "a burst"

@@ -9,14 +9,14 @@ import pytest
 from redis import Redis
 from sqlalchemy import select
 
-from bench import noisy
-from bench.common import quantile
 from portal.domain.statuses import ExecutionStatus
 from portal.extensions import db
 from portal.services.dispatch import run_requests
 from portal.tables import Execution, ExecutionAttempt
 from testing.cast import ACTOR
 from testing.live import Live
+from testing.measuring import urgent
+from testing.measuring.quantiles import quantile
 from testing.oltsim_c import oltsim
 from tests.faults.conftest import Polled
 from tests.faults.simulated import Node, Started, World
@@ -82,11 +82,11 @@ def test_f18_real_pollers_start_every_other_olt_while_the_two_are_busy(site: Pol
         site(olts=LIVE_OTHERS, microseconds=5_000, pollers=4, lease_seconds=15) as live,
     ):
         for name, port in (("OLT-SLOW", slow), ("OLT-LOUD", loud)):
-            noisy.give_nodes(live.olt(name, port, timeout=3, retries=0), URGENT)
+            urgent.give_nodes(live.olt(name, port, timeout=3, retries=0), URGENT)
         slow_one, loud_one = LIVE_OTHERS + 1, LIVE_OTHERS + 2
         an_hour_ago = datetime.now(UTC) - timedelta(hours=1)
-        noisy.queue_manual(slow_one, an_hour_ago)  # later than all others, by the rule they may go first
-        noisy.queue_manual(loud_one, an_hour_ago)
+        urgent.queue_manual(slow_one, an_hour_ago)  # later than all others, by the rule they may go first
+        urgent.queue_manual(loud_one, an_hour_ago)
         live.start("pollers")
         live.wait_for(ExecutionStatus.SUCCESS, loud_one, count=2)
         before = len(started(live))

@@ -19,7 +19,6 @@ import pytest
 from redis import Redis
 from sqlalchemy import func, select
 
-from bench import judges
 from jobs import poller
 from jobs.worker import PollerWorker
 from portal import queueing
@@ -30,6 +29,7 @@ from portal.services.dispatch import run_requests
 from portal.tables import ExecutionAttempt, ExecutionStep, Olt
 from testing.cast import ACTOR
 from testing.live import LOG, Live
+from testing.measuring import judges
 from tests.faults.conftest import Polled
 
 pytestmark = [pytest.mark.integration, pytest.mark.fault, pytest.mark.clock, pytest.mark.timeout(180)]

@@ -5,18 +5,15 @@ Growth of memory takes thousands of composites to see: `python -m bench.leaks`.
 
 from dataclasses import replace
 from datetime import UTC, datetime
-from typing import Any
 
 import pytest
 
-from bench import leaks
-from jobs import poller
 from portal import queueing
-from portal.domain.composite import CompositeResult, CompositeWork, StepResult
-from portal.domain.statuses import ExecutionStatus, StepStatus
+from portal.domain.statuses import ExecutionStatus
 from portal.services.dispatch import run_requests
 from testing.cast import ACTOR
 from testing.live import Live
+from testing.measuring import leaks, no_op
 from testing.stack import children
 from tests.faults.conftest import Polled
 
@@ -24,14 +21,6 @@ pytestmark = [pytest.mark.integration, pytest.mark.fault, pytest.mark.timeout(18
 
 OLTS = 5
 WAVES = 10  # after the first one
-
-
-def read_nothing(work: CompositeWork, *_: Any) -> CompositeResult:
-    """In place of jobs.poller.run."""
-    now = datetime.now(UTC)
-    return CompositeResult(
-        tuple(StepResult(step.node_id, StepStatus.SUCCESS, started_at=now, finished_at=now) for step in work.steps)
-    )
 
 
 def wave(live: Live, number: int) -> None:
@@ -52,12 +41,10 @@ def counted(live: Live) -> leaks.Count:
     return replace(leaks.count(0, live.stack.processes["pollers"].pid), rss={})
 
 
-def test_f22_after_fifty_composites_descriptors_and_keys_are_what_they_were(
-    site: Polled, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(poller, "run", read_nothing)
+def test_f22_after_fifty_composites_descriptors_and_keys_are_what_they_were(site: Polled) -> None:
     with site(olts=OLTS, pollers=2) as live:
-        live.start("pollers")
+        with no_op.reading_nothing():
+            live.start("pollers")
         wave(live, 1)
         live.stack.wait_until(lambda: idle(live), "idle pollers")
         before = counted(live)

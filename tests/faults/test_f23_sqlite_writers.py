@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 from sqlalchemy import create_engine, text
 
-from bench import sqlite_writers
-from bench.sqlite_writers import GOAL_WAL_MIB, Load
+from testing.measuring import sqlite_writers
+from testing.measuring.sqlite_writers import GOAL_WAL_MIB, Load
 
 pytestmark = [pytest.mark.integration, pytest.mark.fault, pytest.mark.clock, pytest.mark.timeout(300)]
 

@@ -9,13 +9,13 @@ from pathlib import Path
 import pytest
 from sqlalchemy import delete, update
 
-from bench import commit_audit, committing, killed_writers
-from bench.killed_writers import Plan
 from portal.domain.statuses import ExecutionStatus, Trigger
 from portal.extensions import db, transaction
 from portal.services.dispatch import executions
 from portal.tables import Execution, ExecutionAttempt, ExecutionStep, Olt, OnuData
 from testing.cast import NOW
+from testing.measuring import commit_audit, committing, killed_writers
+from testing.measuring.killed_writers import Plan
 
 pytestmark = [pytest.mark.integration, pytest.mark.fault, pytest.mark.timeout(240)]
 

@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 
-from bench import judges
 from portal.domain.statuses import ExecutionStatus
 from portal.extensions import db
 from portal.services.dispatch import run_requests
@@ -16,6 +15,7 @@ from portal.services.network import olts
 from portal.tables import Olt
 from testing.cast import ACTOR
 from testing.live import LOG, Live
+from testing.measuring import judges
 from tests.faults.conftest import Polled
 
 pytestmark = [pytest.mark.integration, pytest.mark.fault, pytest.mark.clock, pytest.mark.timeout(180)]

@@ -14,10 +14,10 @@ from pathlib import Path
 
 import pytest
 
-from bench import common, judges
 from jobs import claim, tasks
 from portal.domain.statuses import AttemptStatus, ErrorKind, ExecutionStatus
 from testing.live import LOG, Live
+from testing.measuring import clocks, judges
 from tests.faults.conftest import Polled
 
 pytestmark = [pytest.mark.integration, pytest.mark.fault, pytest.mark.clock, pytest.mark.timeout(180)]
@@ -44,17 +44,17 @@ def statuses(live: Live) -> list[AttemptStatus]:
 def test_f2_pollers_told_to_stop_over_and_over_fail_nothing_and_lose_nothing(site: Polled, tmp_path: Path) -> None:
     with site(olts=6, microseconds=70_000, pollers=3, stop_seconds=STOP_SECONDS) as live:
         live.start()
-        first = common.spread_first_runs(datetime.now(UTC).replace(microsecond=0) + timedelta(seconds=2), 4)
+        first = clocks.spread_first_runs(datetime.now(UTC).replace(microsecond=0) + timedelta(seconds=2), 4)
         slowest = max(stopped_poller(live) for _ in range(8))
         for _ in range(2):
             live.stack.stop("pollers", timeout=STOP_SECONDS + LONGEST_REQUEST + 10)
             live.start("pollers")
         until = datetime.now(UTC)
-        common.stop_the_clocks(until)
-        assert common.settle(60)
+        clocks.stop(until)
+        assert clocks.settle(60)
         rows = live.executions()
         slots = [(row.node_id or 0, row.scheduled_for) for row in rows]
-        found = judges.account(first, 4, until, slots, common.skips())
+        found = judges.account(first, 4, until, slots, clocks.skips())
         assert {row.status for row in rows} == {SUCCESS}
         assert (found.lost, found.doubled, found.off_grid) == (0, 0, 0) and found.ran > 10
         assert slowest < STOP_SECONDS + LONGEST_REQUEST + PATIENCE.total_seconds()

@@ -9,13 +9,13 @@ from pathlib import Path
 
 import pytest
 
-from bench import judges
 from portal.domain.statuses import AttemptStatus, ErrorKind, ExecutionStatus
 from portal.domain.tempo import NORMAL
 from portal.extensions import db
 from portal.queries import pulse
 from portal.tables import SchedulerState
 from testing.live import LOG, Live
+from testing.measuring import judges
 from testing.stack import TEMPO
 from tests.faults.conftest import Polled
 

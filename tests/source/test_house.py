@@ -1,5 +1,6 @@
 """The house keeps its word: scripts, Procfile, locks and settings agree. Nothing of the product runs here."""
 
+import ast
 import importlib.util
 import os
 import re
@@ -177,6 +178,19 @@ def test_the_example_settings_are_all_known_settings() -> None:
     assert named <= {name.upper() for name in config.Settings.__dataclass_fields__}
 
 
+def test_tests_import_no_bench() -> None:
+    """What both do to the product is in testing/; that benches import no tests is a contract in pyproject.toml."""
+    found = [
+        f"{path.relative_to(ROOT)}:{node.lineno}"
+        for path in sorted((ROOT / "tests").rglob("*.py"))
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.Import | ast.ImportFrom)
+        for name in [getattr(node, "module", None) or "", *(alias.name for alias in node.names)]
+        if name.partition(".")[0] == "bench"
+    ]
+    assert found == []
+
+
 def test_no_file_names_a_directory_of_somebodys_machine() -> None:
     foreign = re.compile(r"(?<![\w.~])/(?:work/(?:main|shared)|root/|home/(?!operator|señor))")
     files = [path for place in PLACES for path in (ROOT / place).rglob("*") if path.suffix in SOURCE_SUFFIXES]
@@ -231,7 +245,7 @@ def _texts() -> list[Path]:
 
 
 def _takes_recordings(path: Path) -> bool:
-    return "tests" in path.parts or path.name == "vendors.md"
+    return not {"tests", "testing"}.isdisjoint(path.parts) or path.name == "vendors.md"
 
 
 @pytest.mark.parametrize(

@@ -5,12 +5,12 @@ from datetime import datetime, timedelta
 import pytest
 from sqlalchemy.orm import Session
 
-from bench import chaos, stale_writes
-from bench.chaos_figures import missed
-from bench.common import quantile
-from bench.judges import Try, account, outside_any_try, overlaps, read_twice, runs, usual_length
 from testing.builders import make_olt
 from testing.cast import TEN
+from testing.measuring import chaos_plan, stale_writes
+from testing.measuring.chaos_figures import missed
+from testing.measuring.judges import Try, account, outside_any_try, overlaps, read_twice, runs, usual_length
+from testing.measuring.quantiles import quantile
 
 COMPOSITE = [(1.0, 0, 5001), (1.1, 0, 5001), (1.2, 0, 5001)]
 
@@ -127,7 +127,7 @@ def test_the_negative_control_must_find_overlaps() -> None:
 
 
 def test_the_faults_of_a_chaos_run_are_as_many_as_asked_for_and_in_order() -> None:
-    faults = chaos.schedule(chaos.plan_from(["--kills", "100", "--cuts", "4", "--no-swallow"]))
+    faults = chaos_plan.schedule(chaos_plan.plan_from(["--kills", "100", "--cuts", "4", "--no-swallow"]))
     kinds = [kind for _, kind in faults]
     assert sum(kind.startswith("kill") and kind.endswith(("worker", "horse")) for kind in kinds) == 100
     assert (kinds.count("cut_redis"), kinds.count("flush_redis"), kinds.count("outage")) == (4, 1, 0)

@@ -1,4 +1,4 @@
-"""Triggers in a bench's database that note each write of somebody who had nothing to say any more. Nothing else."""
+"""Triggers in a database that note each write of somebody who had nothing to say any more. Nothing else."""
 
 from collections import Counter
 from collections.abc import Iterator
@@ -131,7 +131,7 @@ def prove(session: Session) -> None:
 def _run_to_the_end(session: Session) -> tuple[Execution, ExecutionAttempt]:
     now = datetime(2000, 1, 1, tzinfo=UTC)
     olt = session.query(Olt).first()
-    assert olt is not None  # noqa: S101  (an inventory was loaded before)
+    assert olt is not None  # an inventory was loaded before
     execution = Execution(olt_id=olt.id, node_name="proof", device_key="proof", priority=1, scheduled_for=now)
     session.add(execution)
     session.flush()

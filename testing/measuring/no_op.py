@@ -1,4 +1,4 @@
-"""Composites that read nothing, for benches of what a composite costs besides its OLT."""
+"""Composites that read nothing, for measures of what a composite costs besides its OLT."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager

@@ -8,13 +8,13 @@ from itertools import pairwise
 from sqlalchemy import Select, distinct, func, select
 from sqlalchemy.orm import selectinload
 
-from bench import judges
-from bench.committing import ONUS, STEPS
-from bench.common import skips
 from portal.domain.statuses import AttemptStatus, ErrorKind, ExecutionStatus, StepStatus, Trigger
 from portal.extensions import db
 from portal.services.dispatch.life import MAX_LOSSES
 from portal.tables import AuditLog, Execution, ExecutionAttempt, OnuData, WorkflowNode
+from testing.measuring import judges
+from testing.measuring.clocks import skips
+from testing.measuring.committing import ONUS, STEPS
 
 # The next slot came first: kept is what the try before had come to.
 OVERTAKEN = (ErrorKind.SUPERSEDED, ErrorKind.WORKER_LOST, ErrorKind.LEASE_LOST, ErrorKind.SHUTDOWN)

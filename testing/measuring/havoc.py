@@ -11,11 +11,10 @@ from datetime import UTC, datetime, timedelta
 
 from sqlalchemy import select
 
-from bench.common import send
 from portal.domain.statuses import ExecutionStatus, PollerStatus
 from portal.extensions import db
 from portal.tables import Execution, Poller, SchedulerState
-from testing.stack import Stack, children
+from testing.stack import Stack, children, send
 
 SPARED_LOSSES = 2  # a third loss parks a composite, which is right but not what is to be shown here
 FROZEN_LEASES = 1.2  # a freeze lasts longer than the lease

@@ -1,4 +1,4 @@
-"""What the benches of the database's commits share: a fleet in tables, a result to write, processes to do it in."""
+"""What the measures of commits share: a fleet in tables, a result to write, processes to do it in."""
 
 import os
 import signal
@@ -12,7 +12,6 @@ from pathlib import Path
 from flask import Flask
 
 from app import create_app
-from bench.common import database, folder
 from config import load_settings
 from jobs.worker import die_with_parent
 from portal.domain.composite import ColumnReadings, CompositeResult, CompositeWork, StepResult, StepWork
@@ -21,6 +20,7 @@ from portal.domain.statuses import NodeKind, StepStatus
 from portal.extensions import db, transaction
 from portal.services.dispatch import rehearsal
 from portal.tables import Brand, Credential, Oid, Olt, Workflow, WorkflowNode
+from testing.measuring.grounds import database, folder
 
 ONUS = 16  # of each OLT
 STEPS = 2  # of each composite: a discovery and a walk

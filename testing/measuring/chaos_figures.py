@@ -8,12 +8,12 @@ from typing import Any
 
 from sqlalchemy import select
 
-from bench import common, judges, stale_writes
-from bench.common import quantile
-from bench.havoc import Fault, Havoc
 from portal.domain.statuses import ACTIVE, AttemptStatus, ExecutionStatus
 from portal.extensions import db
 from portal.tables import Execution, ExecutionAttempt
+from testing.measuring import clocks, judges, stale_writes
+from testing.measuring.havoc import Fault, Havoc
+from testing.measuring.quantiles import quantile
 from testing.redis_proxy import Counts
 
 HITS = ("kill_worker", "kill_horse", "kill_any_worker")
@@ -48,7 +48,7 @@ def from_database(outcome: Outcome, olt_ids: dict[int, int]) -> tuple[dict[str, 
 
 def _counts(outcome: Outcome, executions: list[Execution], attempts: list[ExecutionAttempt]) -> dict[str, Any]:
     ran = [(row.node_id or 0, row.scheduled_for) for row in executions]
-    slots = judges.account(outcome.first, outcome.interval, outcome.until, ran, common.skips())
+    slots = judges.account(outcome.first, outcome.interval, outcome.until, ran, clocks.skips())
     delays = [row.delay_ms / 1000 for row in executions if row.delay_ms is not None]
     ends = Counter(str(row.status) for row in executions)
     return {
