@@ -12,13 +12,14 @@ from dataclasses import dataclass
 from typing import Any
 
 from flask_migrate import upgrade
-from playwright.sync_api import Browser, sync_playwright
+from playwright.sync_api import Browser
 
 from app import create_app
 from bench.web import MIGRATIONS
 from config import load_settings
 from portal.extensions import db
 from testing import seed
+from testing.browser import headless_chromium
 from testing.cast import password_of
 from testing.measuring import grounds
 from testing.measuring.quantiles import quantile
@@ -26,8 +27,6 @@ from testing.served import free_port, served
 from testing.stack import stack
 
 GOAL_OCTETS, GOAL_PAINT_MS = 350_000, 1000
-CHROMIUM = "/usr/bin/chromium"  # Debian's; ops/setup --dev installs it
-FLAGS = ["--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-background-networking", "--disable-sync"]
 PAGES = ("/login", "/", "/olts/", "/executions/")
 
 
@@ -108,10 +107,8 @@ def run(times: int) -> dict[str, Any]:
             db.engine.dispose()
         port = free_port()
         exits.enter_context(served(running, port))
-        chromium = exits.enter_context(sync_playwright()).chromium
-        browser = chromium.launch(executable_path=CHROMIUM, args=FLAGS)
+        browser = exits.enter_context(headless_chromium())
         found = measure(browser, f"http://127.0.0.1:{port}", times)
-        browser.close()
     fast = found["fast_4g"].values()
     passed = {"octets": max(one["octets"] for one in fast) <= GOAL_OCTETS,
               "first_paint": max(one["paint_ms"] for one in fast) <= GOAL_PAINT_MS}  # fmt: skip

@@ -15,7 +15,7 @@ from urllib.parse import urlsplit
 
 import pytest
 from flask import Flask
-from playwright.sync_api import Browser, BrowserContext, Page, sync_playwright
+from playwright.sync_api import Browser, BrowserContext, Page
 from sqlalchemy.orm import Session
 from werkzeug.serving import make_server
 
@@ -23,27 +23,10 @@ from app import create_app
 from portal.extensions import db, transaction
 from portal.web.shared import Shelf
 from testing import seed
+from testing.browser import headless_chromium
 from testing.databases import Databases, settings_for
 from testing.pages import Visitor
 
-CHROMIUM = "/usr/bin/chromium"  # Debian's; ops/setup installs it. Elsewhere Playwright's own is used.
-# Processes that no test looks at: a renderer for what each address bar suggests, and a spare one. They are half of the
-# processor time of opening a page. Then what Playwright itself turns off, since only the last such flag counts.
-UNUSED = (
-    "WebUIOmniboxPopup", "WebUIOmniboxAimPopup", "SpareRendererForSitePerProcess",
-    "AvoidUnnecessaryBeforeUnloadCheckSync", "DestroyProfileOnBrowserClose", "HttpsUpgrades", "MediaRouter",
-    "OptimizationHints", "PaintHolding", "ThirdPartyStoragePartitioning",
-)  # fmt: skip
-FLAGS = [
-    "--no-sandbox",
-    "--disable-gpu",
-    "--disable-quic",
-    "--no-first-run",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-sync",
-    f"--disable-features={','.join(UNUSED)}",
-]
 # Tests that cause these look at what the page makes of them. What was under way when a tab is closed is aborted.
 IGNORED = (
     "net::ERR_INTERNET_DISCONNECTED",
@@ -140,11 +123,8 @@ def portal(served_portal: Portal) -> Portal:
 @pytest.fixture(scope="session")
 def browser() -> Iterator[Browser]:
     """Chromium without a window."""
-    with sync_playwright() as playwright:
-        path = CHROMIUM if Path(CHROMIUM).exists() else None
-        started = playwright.chromium.launch(executable_path=path, args=FLAGS)
+    with headless_chromium() as started:
         yield started
-        started.close()
 
 
 class Tabs:

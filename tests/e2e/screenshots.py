@@ -20,7 +20,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from flask import Flask
-from playwright.sync_api import Browser, Page, expect, sync_playwright
+from playwright.sync_api import Browser, Page, expect
 from sqlalchemy import func, select, update
 
 from app import create_app
@@ -36,9 +36,10 @@ from portal.services.network import olts, rollouts, templates, workflows
 from portal.services.people import tokens, users
 from portal.services.trying import probes, trials
 from testing import routes, seed_alerts, seed_quotas
+from testing.browser import headless_chromium
 from testing.pages import Visitor
 from testing.stack import ROOT, Stack, stack
-from tests.e2e.conftest import CHROMIUM, FLAGS, serve
+from tests.e2e.conftest import serve
 
 FOLDER = ROOT / "docs" / "screens"
 LOGIN = "auth-login.png"
@@ -249,16 +250,13 @@ def _take(page: Page, picture: Picture) -> None:
 
 
 def _photograph(address: str, pictures: list[Picture], wanted: str) -> None:
-    with sync_playwright() as playwright:
-        path = CHROMIUM if Path(CHROMIUM).exists() else None
-        browser = playwright.chromium.launch(executable_path=path, args=FLAGS)
+    with headless_chromium() as browser:
         for kind in sorted({one.kind for one in pictures}):
             page = _tab(browser, address, kind, wanted)
             for picture in pictures:
                 if picture.kind == kind and wanted in picture.name and picture.name != LOGIN:
                     _take(page, picture)
             page.context.close()
-        browser.close()
 
 
 def _shrink(names: Iterable[str]) -> None:

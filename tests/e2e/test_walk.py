@@ -6,6 +6,7 @@ has nothing to complain of, and no other host is asked.
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
 from functools import partial
 
 import pytest
@@ -53,7 +54,17 @@ class Walk:
 
 @pytest.fixture(scope="module")
 def walk(served_portal: Portal, browser: Browser) -> Iterator[Walk]:
-    """Through a portal in which each page has something to show. Nobody changes anything there."""
+    """Through a portal in which each page has something to show, ten minutes before an hour ends: then promises are
+
+    broken and forecasts are made. Nobody changes anything there.
+    """
+    with pytest.MonkeyPatch.context() as patch:
+        behind = timedelta(minutes=(clock.now().minute - 50) % 60)
+        patch.setattr(clock, "now", lambda: datetime.now(UTC) - behind)
+        yield from _walk(served_portal, browser)
+
+
+def _walk(served_portal: Portal, browser: Browser) -> Iterator[Walk]:
     served_portal.restore("furnished", partial(furnish, served_portal.app))
     with served_portal.app.app_context():
         paths = {one.name: one.path for one in routes.addresses(served_portal.app, db.session())}
