@@ -1,4 +1,5 @@
-/* A process' own wall clock: CLOCK_REALTIME moved by the seconds that stand in the file $HOST_CLOCK (8 octets, signed).
+/* A process' own wall clock: CLOCK_REALTIME moved by the seconds that stand in a file (8 octets, signed): in $HOST_CLOCK,
+ * or in the one that host_clock_see() names later.
  *
  * Loaded with LD_PRELOAD. CLOCK_MONOTONIC and sleeping are left alone, as when a host's clock is set. (libfaketime 0.9.10
  * breaks clock_nanosleep with an absolute monotonic time, which is how Python sleeps.)
@@ -16,14 +17,20 @@
 static const volatile int64_t *ahead;
 static int (*real_clock_gettime)(clockid_t, struct timespec *);
 
+int host_clock_see(const char *path) {
+    int file = open(path, O_RDONLY | O_CLOEXEC);
+    if (file < 0) return -1;
+    void *page = mmap(NULL, sizeof *ahead, PROT_READ, MAP_SHARED, file, 0);
+    close(file);
+    if (page == MAP_FAILED) return -1;
+    ahead = page;
+    return 0;
+}
+
 __attribute__((constructor)) static void begin(void) {
     const char *path = getenv("HOST_CLOCK");
-    int file = path ? open(path, O_RDONLY | O_CLOEXEC) : -1;
     real_clock_gettime = dlsym(RTLD_NEXT, "clock_gettime");
-    if (file < 0) return;
-    void *page = mmap(NULL, sizeof *ahead, PROT_READ, MAP_SHARED, file, 0);
-    if (page != MAP_FAILED) ahead = page;
-    close(file);
+    if (path) host_clock_see(path);
 }
 
 int clock_gettime(clockid_t clock, struct timespec *now) {

@@ -3,6 +3,7 @@
 Their monotonic clock goes on undisturbed, as it does when a host's clock is set. Nothing of the product is imported.
 """
 
+import ctypes
 import os
 import shutil
 import struct
@@ -36,6 +37,11 @@ def library() -> Path:
     return made
 
 
+def is_preloaded() -> bool:
+    """This process was started with the shim: what it forks may see a clock of its own."""
+    return hasattr(ctypes.CDLL(None), "host_clock_see")
+
+
 @dataclass(frozen=True)
 class HostClock:
     """Right until it is stepped. `file` is read by the processes that see it."""
@@ -49,6 +55,11 @@ class HostClock:
     def environment(self) -> dict[str, str]:
         """What a process must be started with to see this clock."""
         return {"LD_PRELOAD": str(library()), "HOST_CLOCK": str(self.file)}
+
+    def see(self) -> None:
+        """From now on this process and its children see this clock. The shim must be preloaded."""
+        if ctypes.CDLL(None).host_clock_see(os.fsencode(self.file)):
+            raise OSError(f"cannot map {self.file}")
 
     def step(self, seconds: int) -> None:
         """From now on so many seconds ahead of the real time (negative: behind); 0 sets it right."""

@@ -18,6 +18,7 @@ from flask import Flask, has_app_context
 from app import create_app
 from config import Settings, load_settings
 from portal.extensions import db
+from testing import host_clock
 from testing.host_clock import HostClock
 from testing.redis_proxy import RedisProxy, redis_proxy
 from testing.redis_server import RedisServer, redis_server
@@ -45,9 +46,11 @@ class Forked:
     from nothing. To its caller it is like a Popen.
     """
 
-    def __init__(self, arguments: Sequence[str], app: Flask, environment: dict[str, str], log: Path) -> None:
+    def __init__(
+        self, arguments: Sequence[str], app: Flask, environment: dict[str, str], log: Path, clock: HostClock | None
+    ) -> None:
         fork = multiprocessing.get_context("fork")
-        self._process = fork.Process(target=_flask, args=(list(arguments), app, environment, log))
+        self._process = fork.Process(target=_flask, args=(list(arguments), app, environment, log, clock))
         self._process.start()
         self.pid: int = self._process.pid or 0
 
@@ -76,8 +79,10 @@ class Forked:
         self.send_signal(signal.SIGKILL)
 
 
-def _flask(arguments: list[str], app: Flask, environment: dict[str, str], log: Path) -> None:
+def _flask(arguments: list[str], app: Flask, environment: dict[str, str], log: Path, clock: HostClock | None) -> None:
     """In the child: nothing of the test's is used, least of all its database connections and its alarm."""
+    if clock is not None:
+        clock.see()
     ctypes.CDLL(None).prctl(1, signal.SIGKILL)  # PR_SET_PDEATHSIG
     signal.setitimer(signal.ITIMER_REAL, 0)
     for number in (signal.SIGALRM, signal.SIGINT, signal.SIGTERM):
@@ -95,7 +100,7 @@ def _flask(arguments: list[str], app: Flask, environment: dict[str, str], log: P
 
 
 class Executed(subprocess.Popen[bytes]):
-    """The same command in a process that begins from nothing, because it needs an environment from its first moment."""
+    """The same command in a process that begins from nothing: with a clock of its own where this one has no shim."""
 
     def __init__(self, arguments: Sequence[str], environment: dict[str, str], log: Path) -> None:
         command = ["setpriv", "--pdeathsig", "KILL", "--", sys.executable, "-m", "flask", "--app", "app", *arguments]
@@ -133,12 +138,13 @@ class Stack:
         """Start `flask …` as process `name`; it dies with this one."""
         command, log = arguments or ENTRIES[name], self.folder / f"{name}.log"
         process: Forked | Executed
-        if name in self.clocks:
-            process = Executed(command, self.environment | self.clocks[name].environment, log)
+        clock = self.clocks.get(name)
+        if clock is not None and not host_clock.is_preloaded():
+            process = Executed(command, self.environment | clock.environment, log)
         else:
             app = self.app()
             _close_connections(app)
-            process = Forked(command, app, self.environment, log)
+            process = Forked(command, app, self.environment, log, clock)
         self.processes[name] = process
         return process
 

@@ -1,5 +1,7 @@
 """Fixtures of all tests. The product is loaded when a fixture first needs it: most unit tests do without."""
 
+import os
+import shutil
 import sys
 from collections.abc import Iterator
 from datetime import datetime
@@ -8,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from testing import host_clock
 from testing.cast import NOW
 
 if TYPE_CHECKING:
@@ -18,6 +21,17 @@ if TYPE_CHECKING:
     from config import Settings
     from testing.databases import Databases
     from testing.redis_server import RedisServer
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Workers are started with the clock's shim: what they fork may see a clock of its own without a start of seconds.
+
+    Their children by other ways are not.
+    """
+    if hasattr(config, "workerinput"):
+        os.environ.pop("LD_PRELOAD", None)
+    elif config.getoption("numprocesses", None) and shutil.which("cc"):
+        os.environ["LD_PRELOAD"] = str(host_clock.library())
 
 
 def pytest_collection_finish() -> None:

@@ -100,7 +100,7 @@ def test_an_oid_the_device_does_not_have_fails_its_step_and_the_chain_goes_on(li
 
 @pytest.fixture
 def slow_olt() -> Iterator[Farm]:
-    with start_farm(["huawei@127.0.0.1:0,onus=64,delay=0.1,churn=0"]) as farm:
+    with start_farm(["huawei@127.0.0.1:0,onus=64,delay=0.15,churn=0"]) as farm:
         yield farm
 
 
