@@ -83,9 +83,9 @@ def _fill_olt(session: Session, olt_id: int, each: int, number: int, now: dateti
                          power if metric == "onu_rx_power" else None, at, 1))  # fmt: skip
         for hour in range(6):
             past = moment(session, now - timedelta(hours=hour))
-            history.append((onu_id, "onu_rx_power", past, power, power, power, 1, 0))
+            history.append((onu_id, "onu_rx_power", past, power, power, power, power, 1, 0, 0))
     upsert_rows(session, OnuData, _ROWS, rows, ("onu_id", "metric"), ())
-    columns = ("onu_id", "metric", "collected_at", "mean", "minimum", "maximum", "samples", "span")
+    columns = ("onu_id", "metric", "collected_at", "mean", "minimum", "maximum", "last", "samples", "span", "without")
     upsert_rows(session, OnuHistory, columns, history, columns[:3], ())
     session.add_all(OltRead(olt_id=olt_id, metric=metric, read_at=now) for metric in ("presence:1", *METRICS))
 

@@ -130,9 +130,9 @@ class OltRead(Base):
 
 
 class OnuHistory(Base):
-    """What a numeric reading was from a moment on: one reading (`span` 0), or, thinned, `span` seconds of them.
+    """What a numeric reading was from a moment on: one reading, or an hour of them (portal.domain.series.Row).
 
-    Of one reading mean, minimum and maximum are the same; all None for "no reading".
+    Of one reading mean, minimum, maximum and last are the same; all None for "no reading".
     """
 
     __tablename__ = "onu_history"
@@ -144,8 +144,10 @@ class OnuHistory(Base):
     mean: Mapped[float | None]
     minimum: Mapped[float | None]
     maximum: Mapped[float | None]
+    last: Mapped[float | None]
     samples: Mapped[int] = mapped_column(default=1)
     span: Mapped[int] = mapped_column(default=0)
+    without: Mapped[int] = mapped_column(default=0)
 
 
 class OnuEvent(Base):

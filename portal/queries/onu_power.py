@@ -3,10 +3,12 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any, NamedTuple
+from typing import Any
 
 from sqlalchemy import select, union_all
 
+from portal.domain import series
+from portal.domain.series import Step
 from portal.domain.statuses import OnuEventKind
 from portal.extensions import db
 from portal.queries.onus import OLT_RX, RX, read_of_all
@@ -18,35 +20,33 @@ MOST_MARKS = 120
 _KEPT_OF_BUCKET = 5  # first, last, least, greatest, and where the reading stopped
 
 
-class Sample(NamedTuple):
-    """One change of a reading, or an hour's mean. `mean` None = from then on the device gave no value."""
-
-    at: datetime
-    mean: float | None
-
-
 @dataclass(frozen=True)
 class Power:
-    """Samples of an ONU by metric, oldest first, each with the last one before the span.
+    """Steps of an ONU's readings by metric, oldest first, each with the last one before the span.
 
     `read_at`: by metric, until when the last value is known to hold: after that nobody read it. `marks`: (moment,
     kind, what it became) of the newest events that say whether it was lit or listed, oldest first.
     """
 
-    samples: dict[str, tuple[Sample, ...]]
+    samples: dict[str, tuple[Step, ...]]
     read_at: dict[str, datetime]
     marks: list[tuple[datetime, OnuEventKind, str]] = field(default_factory=list)
 
 
-def history(onu_id: int, since: datetime) -> Power | None:
-    """Power from a moment on; None when the ONU or its OLT is gone. Three SQL statements."""
+def history(onu_id: int, since: datetime, now: datetime) -> Power | None:
+    """Power from a moment on; None when the ONU or its OLT is gone. Three SQL statements.
+
+    What is older than two days is drawn by the hour, whether it has been gathered yet or not.
+    """
     read_at = _read_at(onu_id)
     if read_at is None:
         return None
-    found: dict[str, list[Sample]] = {metric: [] for metric in SERIES}
-    for metric, at, mean in db.session.execute(_samples(onu_id, since)):
-        found[metric].append(Sample(at, mean))
-    return Power({metric: tuple(rows) for metric, rows in found.items()}, read_at, _marks(onu_id, since))
+    found: dict[str, list[series.Row]] = {metric: [] for metric in SERIES}
+    for metric, *row in db.session.execute(_samples(onu_id, series.hour_of(since))):
+        found[metric].append(series.Row(*row))
+    edge = series.gathering_edge(now)
+    drawn = {metric: tuple(series.steps(rows, edge)) for metric, rows in found.items()}
+    return Power(drawn, read_at, _marks(onu_id, since))
 
 
 def _read_at(onu_id: int) -> dict[str, datetime] | None:
@@ -66,9 +66,10 @@ def _read_at(onu_id: int) -> dict[str, datetime] | None:
 
 
 def _samples(onu_id: int, since: datetime) -> Any:
-    """Rows (metric, moment, mean), oldest first: of each metric the last before `since`, and all from then on."""
-    columns = (OnuHistory.metric, OnuHistory.collected_at, OnuHistory.mean)
-    mine = select(*columns).where(OnuHistory.onu_id == onu_id)
+    """Metric and series.Row, oldest first: of each metric the last before `since`, and all from then on."""
+    values = (OnuHistory.collected_at, OnuHistory.mean, OnuHistory.minimum, OnuHistory.maximum, OnuHistory.last,
+              OnuHistory.samples, OnuHistory.span, OnuHistory.without)  # fmt: skip
+    mine = select(OnuHistory.metric, *values).where(OnuHistory.onu_id == onu_id)
     before = [
         mine.where(OnuHistory.metric == metric, OnuHistory.collected_at < since)
         .order_by(OnuHistory.collected_at.desc()).limit(1).subquery()
@@ -89,7 +90,7 @@ def _marks(onu_id: int, since: datetime) -> list[tuple[datetime, OnuEventKind, s
     return [(row[0], row[1], row[2]) for row in db.session.execute(query)][::-1]
 
 
-def thinned(samples: Sequence[Sample], most: int = MOST_POINTS) -> list[Sample]:
+def thinned(samples: Sequence[Step], most: int = MOST_POINTS) -> list[Step]:
     """At most about `most` of the samples, by equal times: of each the first, the last, the least and the greatest,
 
     and the first without a value. So neither a dip nor a gap is lost.
@@ -98,20 +99,20 @@ def thinned(samples: Sequence[Sample], most: int = MOST_POINTS) -> list[Sample]:
         return list(samples)
     start, buckets = samples[0].at, most // _KEPT_OF_BUCKET
     width = max((samples[-1].at - start).total_seconds() / buckets, 1.0)
-    groups: dict[int, list[Sample]] = {}
+    groups: dict[int, list[Step]] = {}
     for sample in samples:
         groups.setdefault(int((sample.at - start).total_seconds() // width), []).append(sample)
     return [sample for group in groups.values() for sample in _telling(group)]
 
 
-def _telling(group: Sequence[Sample]) -> list[Sample]:
-    values = [sample for sample in group if sample.mean is not None]
-    stops = [sample for sample in group if sample.mean is None]
+def _telling(group: Sequence[Step]) -> list[Step]:
+    values = [sample for sample in group if sample.value is not None]
+    stops = [sample for sample in group if sample.value is None]
     telling = {group[0], group[-1], *stops[:1]}
     if values:
-        telling |= {min(values, key=_mean), max(values, key=_mean)}
+        telling |= {min(values, key=_value), max(values, key=_value)}
     return sorted(telling, key=lambda sample: sample.at)
 
 
-def _mean(sample: Sample) -> float:
-    return sample.mean or 0.0
+def _value(sample: Step) -> float:
+    return sample.value or 0.0

@@ -9,7 +9,7 @@ from flask_babel import gettext as _
 from flask_babel import lazy_gettext as _l
 
 from portal.domain.readings import EMPTY, NO_SUCH_INSTANCE, NOT_LISTED, OUT_OF_RANGE, UNSUPPORTED
-from portal.queries.onu_power import Sample
+from portal.domain.series import Step
 from portal.web.state_words import state_word
 
 
@@ -210,7 +210,7 @@ def y_of(dbm: float) -> float:
     return round((TOP - min(max(dbm, BOTTOM), TOP)) / (TOP - BOTTOM) * HEIGHT, 1)
 
 
-def chart(samples: Sequence[Sample], since: datetime, now: datetime, until: datetime | None = None) -> Chart | None:
+def chart(samples: Sequence[Step], since: datetime, now: datetime, until: datetime | None = None) -> Chart | None:
     """The line of `samples` (oldest first) between `since` and `now`; None without a value there.
 
     `until`: when it was read last (`now` without): so far the last value holds.
@@ -218,13 +218,13 @@ def chart(samples: Sequence[Sample], since: datetime, now: datetime, until: date
     end = min(until or now, now)
     if end <= since:
         return None
-    held = [sample.mean for sample in samples if sample.mean is not None]
+    held = [sample.value for sample in samples if sample.value is not None]
     lines = tuple(" ".join(points) for points in _stretches(samples, since, now, end))
     return Chart(lines, min(held), max(held)) if lines and held else None
 
 
 def _stretches(
-    samples: Sequence[Sample], since: datetime, now: datetime, end: datetime
+    samples: Sequence[Step], since: datetime, now: datetime, end: datetime
 ) -> Iterator[list[str]]:  # fmt: skip
     span = (now - since).total_seconds()
     points: list[str] = []
@@ -233,7 +233,7 @@ def _stretches(
         x = round(max((sample.at - since).total_seconds(), 0) / span * WIDTH, 1)
         if held is not None:
             points.append(f"{x},{y_of(held)}")
-        held = sample.mean
+        held = sample.value
         if held is not None:
             points.append(f"{x},{y_of(held)}")
         elif points:

@@ -21,7 +21,7 @@ from portal.web.onus import bp as bp
 def power(onu_id: int) -> Response:
     """Received power over ?span= (day, week, month), as web.onu_power.as_json says."""
     since = power_chart.begin(args.word("span", power_chart.SPANS, power_chart.USUAL), now())
-    found = onu_power.history(onu_id, since) or abort(404)
+    found = onu_power.history(onu_id, since, now()) or abort(404)
     return jsonify(power_chart.as_json(found, since, now()))
 
 

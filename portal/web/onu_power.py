@@ -8,7 +8,8 @@ from flask_babel import LazyString
 from flask_babel import gettext as _
 from flask_babel import lazy_gettext as _l
 
-from portal.queries.onu_power import SERIES, Power, Sample, thinned
+from portal.domain.series import Step
+from portal.queries.onu_power import SERIES, Power, thinned
 from portal.queries.onus import OLT_RX, RX
 from portal.web import metrics, onu_events
 
@@ -70,18 +71,18 @@ def as_json(power: Power, since: datetime, now: datetime) -> dict[str, Any]:
 
 
 def _steps(
-    samples: Sequence[Sample], low: int, high: int, until: datetime | None
+    samples: Sequence[Step], low: int, high: int, until: datetime | None
 ) -> list[tuple[int, float | None]]:  # fmt: skip
     """(second, value from then on), inside the span. Where a reading ends its last value stands once more before it."""
     found: list[tuple[int, float | None]] = []
     held: float | None = None
     for sample in samples:
         at = min(max(int(sample.at.timestamp()), low), high)
-        if sample.mean is None and held is not None:
+        if sample.value is None and held is not None:
             found += [(at, held), (at + 1, None)]
         else:
-            found.append((at, sample.mean))
-        held = sample.mean
+            found.append((at, sample.value))
+        held = sample.value
     if held is not None:
         end = high if until is None else min(max(int(until.timestamp()), low), high)
         found += [(end, held), (end + 1, None)]

@@ -188,7 +188,7 @@ def _power(onu_id: int) -> dict[str, Any]:
     """The chart, which is no part of the fragment: its script refreshes it."""
     span = args.word("span", power_chart.SPANS, power_chart.USUAL)
     since = power_chart.begin(span, now())
-    found = onu_power.history(onu_id, since)
+    found = onu_power.history(onu_id, since, now())
     lines = power_chart.picture(found, since, now()) if found else []
     spans = [(key, word) for key, (word, _length) in power_chart.SPANS.items()]
     return {"span": span, "spans": spans, "since": since, "lines": lines}

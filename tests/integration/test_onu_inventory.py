@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, replace
-from datetime import datetime, timedelta
+from datetime import datetime
 
 import pytest
 from sqlalchemy import func, select, update
@@ -15,7 +15,6 @@ from portal.domain.readings import NO_SUCH_INSTANCE, Reading, StateLabel, ValueS
 from portal.domain.statuses import ErrorKind, OltState, OnuEventKind, Presence, StepStatus
 from portal.models.onu import METRIC_LENGTH
 from portal.queries import onus as pages
-from portal.services.collecting import history
 from portal.services.collecting.readings import Books
 from portal.services.dispatch import executions, run_requests
 from portal.tables import ExecutionStep, OltRead, Onu, OnuData, OnuEvent, OnuHistory, WorkflowNode
@@ -431,43 +430,6 @@ def test_readings_that_drift_slowly_are_measured_against_the_last_one_kept(line:
     for power in (-2000, -2015, -2030, -2045, -2060):
         line.run(UP, line.powers({at(1): power}))
     assert line.kept(line.session.scalars(select(Onu)).one()) == [-20.0, -20.3, -20.6]
-
-
-def test_history_older_than_two_days_becomes_hours_and_hours_end_after_ninety_days(line: Line) -> None:
-    line.run(UP)
-    onu_id = line.session.scalars(select(Onu.id)).one()
-    hour = line.now.replace(minute=0, second=0, microsecond=0) - timedelta(hours=60)
-    rows = [
-        (hour, -20.0),
-        (hour + 10 * MINUTE, -21.0),
-        (hour + 50 * MINUTE, -25.0),
-        (line.now - 47 * 60 * MINUTE, -22.0),
-    ]
-    for moment, power in rows:
-        line.session.add(OnuHistory(onu_id=onu_id, metric="onu_rx_power", collected_at=moment, mean=power,
-                                    minimum=power, maximum=power))  # fmt: skip
-    old = hour - timedelta(days=100)
-    line.session.add(OnuHistory(onu_id=onu_id, metric="onu_rx_power", collected_at=old, mean=-20.0, span=3600))
-    line.session.commit()
-    assert history.thin(line.now) == 4
-    found = [(row.collected_at, row.mean, row.minimum, row.maximum, row.samples, row.span)
-             for row in line.session.scalars(select(OnuHistory).order_by(OnuHistory.collected_at))]  # fmt: skip
-    assert found == [(hour, -22.0, -25.0, -20.0, 3, 3600), (line.now - 47 * 60 * MINUTE, -22.0, -22.0, -22.0, 1, 0)]
-    assert history.thin(line.now) == 0
-
-
-def test_an_hour_that_is_gathered_in_two_batches_is_joined(line: Line, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(history, "BATCH", 2)
-    line.run(UP)
-    onu_id = line.session.scalars(select(Onu.id)).one()
-    hour = line.now.replace(minute=0, second=0, microsecond=0) - timedelta(hours=60)
-    for step, power in enumerate((-20.0, -21.0, -25.0, -26.0, None)):
-        line.session.add(OnuHistory(onu_id=onu_id, metric="onu_rx_power", collected_at=hour + step * MINUTE,
-                                    mean=power, minimum=power, maximum=power))  # fmt: skip
-    line.session.commit()
-    history.thin(line.now)
-    row = line.session.scalars(select(OnuHistory)).one()
-    assert (row.mean, row.minimum, row.maximum, row.samples) == (-23.0, -26.0, -20.0, 4)
 
 
 def test_quirk_38_octets_with_a_nul_never_reach_the_database(line: Line) -> None:

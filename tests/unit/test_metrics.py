@@ -1,6 +1,6 @@
 """Every reading that the shipped catalogue offers has a name on pages; the chart shows what was read and no more."""
 
-from portal.queries.onu_power import Sample
+from portal.domain.series import Step
 from portal.services.cataloguing.catalogue import load_shipped
 from portal.web.metrics import EPON, METRICS, chart, meaning
 from portal.web.state_words import STATE_WORDS
@@ -31,7 +31,7 @@ def test_a_key_that_nobody_knows_has_no_meaning() -> None:
 
 def drawn(*samples: tuple[float, float | None]) -> list[list[float]]:
     """Of (days ago, dBm): for each line the x of its first and its last point, in a box of 600 for 7 days."""
-    found = chart([Sample(NOW - ago * DAY, dbm) for ago, dbm in samples], NOW - 7 * DAY, NOW)
+    found = chart([Step(NOW - ago * DAY, dbm) for ago, dbm in samples], NOW - 7 * DAY, NOW)
     if found is None:
         return []
     xs = [[float(point.split(",")[0]) for point in line.split()] for line in found.lines]
@@ -56,7 +56,7 @@ def test_one_value_that_never_changed_is_a_line_too() -> None:
 
 
 def test_a_value_holds_no_longer_than_it_was_read() -> None:
-    samples = [Sample(NOW - 30 * DAY, -20.0)]
+    samples = [Step(NOW - 30 * DAY, -20.0)]
     found = chart(samples, NOW - 7 * DAY, NOW, until=NOW - 3.5 * DAY)
     assert found is not None
     assert found.lines[0].split()[-1].startswith("300.0,")

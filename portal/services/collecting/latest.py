@@ -13,7 +13,7 @@ from portal.services.upsert import BATCH
 from portal.tables import OltRead, OnuData, OnuHistory
 
 _DATA = ("onu_id", "metric", "number", "text", "raw", "reason", "kept", "collected_at", "execution_id")
-_HISTORY = ("onu_id", "metric", "collected_at", "mean", "minimum", "maximum", "samples", "span")
+_HISTORY = ("onu_id", "metric", "collected_at", "mean", "minimum", "maximum", "last", "samples", "span", "without")
 _Stored = tuple[float | str | None, str, float | None]  # value, reason, kept
 _SELECT = "SELECT metric, onu_id, number, text, reason, kept FROM onu_data WHERE metric IN ({}) AND "
 SPREAD = 4  # ids of an OLT's ONUs within so many times their number: then a range of ids is read, else each by its id
@@ -99,7 +99,7 @@ class _Writing:
         number, text = (None, value) if isinstance(value, str) else (value, None)
         if column.dead_band is not None and _beyond(number, kept, column.dead_band, first=before is None):
             kept = number
-            self.history.append((onu_id, column.metric, self.at, number, number, number, 1, 0))
+            self.history.append((onu_id, column.metric, self.at, number, number, number, number, 1, 0, 0))
         rows.append((onu_id, column.metric, number, text, raw, reason, kept, self.at, self.execution_id))
 
 

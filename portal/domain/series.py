@@ -1,0 +1,93 @@
+"""The history of a reading: a value holds from its moment until the next one; old hours are one row each. Pure."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from datetime import datetime, timedelta
+from itertools import groupby, pairwise
+from typing import NamedTuple
+
+SINGLE, SETTLED, HOUR = 0, 1, 3600
+"""`span` of a row: one reading; one reading that was its hour's only change and stays as it is; an hour of readings."""
+RAW_AGE = timedelta(hours=48)
+"""Hours that ended longer ago are gathered, on charts and in the table alike."""
+
+
+class Row(NamedTuple):
+    """What a reading was from `at` on. Of one reading mean, minimum, maximum and last are the same.
+
+    Of an hour they are over the time with a value, weighted by it, with what held when the hour began; `last` is what
+    held when it ended. None is no value; `without` the seconds of the hour that had none.
+    """
+
+    at: datetime
+    mean: float | None
+    minimum: float | None
+    maximum: float | None
+    last: float | None
+    samples: int = 1
+    span: int = SINGLE
+    without: int = 0
+
+
+class Step(NamedTuple):
+    """A value that holds from `at` until the next one; None: the device gave none."""
+
+    at: datetime
+    value: float | None
+
+
+def single(at: datetime, value: float | None) -> Row:
+    """The row of one reading."""
+    return Row(at, value, value, value, value)
+
+
+def hour_of(moment: datetime) -> datetime:
+    """The beginning of the hour in which it lies."""
+    return moment.replace(minute=0, second=0, microsecond=0)
+
+
+def gathering_edge(now: datetime) -> datetime:
+    """Readings before it are gathered by the hour."""
+    return hour_of(now - RAW_AGE)
+
+
+def gathered(rows: Sequence[Row], carried: float | None) -> list[Row]:
+    """The rows of one hour of one series, oldest first, as they are kept for long. `carried`: what held before them.
+
+    The only change of an hour stays as it is: a row that sums it up would say less. More than one become one row.
+    """
+    if len(rows) == 1:
+        (only,) = rows
+        return [only if only.span == HOUR else only._replace(span=SETTLED)]
+    begin = hour_of(rows[0].at)
+    end = begin + timedelta(seconds=HOUR)
+    parts = [(begin, single(begin, carried)), *((row.at, row) for row in rows), (end, single(end, None))]
+    held = [((until - at).total_seconds(), row) for (at, row), (until, _) in pairwise(parts)]
+    known = [(seconds, row) for seconds, row in held if row.mean is not None and (seconds or row.span == HOUR)]
+    total = sum(seconds for seconds, _ in known)
+    if not known or not total:
+        return [Row(begin, None, None, None, rows[-1].last, _samples(rows), HOUR, HOUR)]
+    mean = sum(seconds * (row.mean or 0.0) for seconds, row in known) / total
+    low = min(row.minimum for _, row in known if row.minimum is not None)
+    high = max(row.maximum for _, row in known if row.maximum is not None)
+    return [Row(begin, mean, low, high, rows[-1].last, _samples(rows), HOUR, round(HOUR - total))]
+
+
+def _samples(rows: Iterable[Row]) -> int:
+    return sum(row.samples for row in rows)
+
+
+def settled(rows: Iterable[Row], edge: datetime) -> Iterator[Row]:
+    """The rows of one series, oldest first, as they are or will be kept once all before `edge` is gathered."""
+    carried: float | None = None
+    for begin, members in groupby(rows, key=lambda row: hour_of(row.at)):
+        hour = list(members)
+        yield from gathered(hour, carried) if begin < edge else hour
+        carried = hour[-1].last
+
+
+def steps(rows: Iterable[Row], edge: datetime) -> Iterator[Step]:
+    """What charts draw: each change at its moment; an hour that was gathered as its mean, then what held at its end."""
+    for row in settled(rows, edge):
+        yield Step(row.at, row.mean)
+        if row.span == HOUR and row.last != row.mean:
+            yield Step(row.at + timedelta(seconds=HOUR), row.last)
