@@ -29,10 +29,20 @@ class Row(NamedTuple):
 
 
 class Step(NamedTuple):
-    """A value that holds from `at` until the next one; None: the device gave none."""
+    """A value that holds from `at` until the next one, None for none; of an hour its `least` and `most` too."""
 
     at: datetime
     value: float | None
+    least: float | None = None
+    most: float | None = None
+
+    @property
+    def range(self) -> tuple[float, float] | None:
+        """The least and the greatest value; None without one."""
+        if self.value is None:
+            return None
+        least, most = self.least, self.most
+        return self.value if least is None else least, self.value if most is None else most
 
 
 def single(at: datetime, value: float | None) -> Row:
@@ -67,9 +77,9 @@ def gathered(rows: Sequence[Row], carried: float | None) -> list[Row]:
     if not known or not total:
         return [Row(begin, None, None, None, rows[-1].last, _samples(rows), HOUR, HOUR)]
     mean = sum(seconds * (row.mean or 0.0) for seconds, row in known) / total
-    low = min(row.minimum for _, row in known if row.minimum is not None)
-    high = max(row.maximum for _, row in known if row.maximum is not None)
-    return [Row(begin, mean, low, high, rows[-1].last, _samples(rows), HOUR, round(HOUR - total))]
+    least = min(row.minimum for _, row in known if row.minimum is not None)
+    most = max(row.maximum for _, row in known if row.maximum is not None)
+    return [Row(begin, mean, least, most, rows[-1].last, _samples(rows), HOUR, round(HOUR - total))]
 
 
 def _samples(rows: Iterable[Row]) -> int:
@@ -88,6 +98,8 @@ def settled(rows: Iterable[Row], edge: datetime) -> Iterator[Row]:
 def steps(rows: Iterable[Row], edge: datetime) -> Iterator[Step]:
     """What charts draw: each change at its moment; an hour that was gathered as its mean, then what held at its end."""
     for row in settled(rows, edge):
-        yield Step(row.at, row.mean)
-        if row.span == HOUR and row.last != row.mean:
-            yield Step(row.at + timedelta(seconds=HOUR), row.last)
+        if row.span != HOUR:
+            yield Step(row.at, row.last)
+            continue
+        yield Step(row.at, row.mean, row.minimum, row.maximum)
+        yield Step(row.at + timedelta(seconds=HOUR), row.last)

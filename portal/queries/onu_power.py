@@ -110,9 +110,13 @@ def _telling(group: Sequence[Step]) -> list[Step]:
     stops = [sample for sample in group if sample.value is None]
     telling = {group[0], group[-1], *stops[:1]}
     if values:
-        telling |= {min(values, key=_value), max(values, key=_value)}
+        telling |= {min(values, key=_least), max(values, key=_most)}
     return sorted(telling, key=lambda sample: sample.at)
 
 
-def _value(sample: Step) -> float:
-    return sample.value or 0.0
+def _least(step: Step) -> float:
+    return step.range[0] if step.range else 0.0
+
+
+def _most(step: Step) -> float:
+    return step.range[1] if step.range else 0.0

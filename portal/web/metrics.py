@@ -218,9 +218,11 @@ def chart(samples: Sequence[Step], since: datetime, now: datetime, until: dateti
     end = min(until or now, now)
     if end <= since:
         return None
-    held = [sample.value for sample in samples if sample.value is not None]
+    ranges = [step.range for step in samples if step.range is not None]
     lines = tuple(" ".join(points) for points in _stretches(samples, since, now, end))
-    return Chart(lines, min(held), max(held)) if lines and held else None
+    if not lines or not ranges:
+        return None
+    return Chart(lines, min(least for least, _ in ranges), max(most for _, most in ranges))
 
 
 def _stretches(

@@ -1,7 +1,7 @@
 """The power chart of an ONU: its spans, what the script draws as JSON, and the same as a picture. No queries."""
 
 from collections.abc import Sequence
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any, NamedTuple
 
 from flask_babel import LazyString
@@ -19,6 +19,7 @@ SPANS: dict[str, tuple[LazyString, timedelta]] = {
     "month": (_l("Month"), timedelta(days=30)),
 }
 USUAL = "week"
+NOTHING = Step(datetime.fromtimestamp(0, UTC), None)
 
 
 class Line(NamedTuple):
@@ -51,17 +52,18 @@ def _until(power: Power, metric: str) -> datetime | None:
 
 
 def as_json(power: Power, since: datetime, now: datetime) -> dict[str, Any]:
-    """{"from", "to", "x": [s…], "series": [{"kind", "label", "y": [dBm or null…]}], "marks": [{"t", "look", "text"}]}.
+    """{"from", "to", "x": [s…], "series": [{"kind", "label", "y", "least", "most"}], "marks": [{"t", "look", "text"}]}.
 
-    Times in seconds since 1970. Each series has a value for each x: what it is from then on; null is no reading.
+    Times in seconds since 1970. Each series has dBm or null for each x: what it is from then on, and the least and the
+    greatest value where that is an hour's mean; null is no reading.
     """
     low, high = int(since.timestamp()), int(now.timestamp())
     steps = {name: _steps(thinned(power.samples[name]), low, high, _until(power, name)) for name in SERIES}
-    x = sorted({at for points in steps.values() for at, _value in points})
+    x = sorted({at for points in steps.values() for at, _step in points})
     series = [
-        {"kind": _named()[name][0], "label": _named()[name][1], "y": _held(points, x)}
+        {"kind": _named()[name][0], "label": _named()[name][1], **_held(points, x)}
         for name, points in steps.items()
-        if any(value is not None for _at, value in points)
+        if any(step.value is not None for _at, step in points)
     ]
     marks = [
         {"t": int(at.timestamp()), "look": onu_events.look(kind, after), "text": onu_events.short(kind, after)}
@@ -70,31 +72,31 @@ def as_json(power: Power, since: datetime, now: datetime) -> dict[str, Any]:
     return {"from": low, "to": high, "x": x, "series": series, "marks": marks}
 
 
-def _steps(
-    samples: Sequence[Step], low: int, high: int, until: datetime | None
-) -> list[tuple[int, float | None]]:  # fmt: skip
-    """(second, value from then on), inside the span. Where a reading ends its last value stands once more before it."""
-    found: list[tuple[int, float | None]] = []
-    held: float | None = None
-    for sample in samples:
-        at = min(max(int(sample.at.timestamp()), low), high)
-        if sample.value is None and held is not None:
-            found += [(at, held), (at + 1, None)]
+def _steps(samples: Sequence[Step], low: int, high: int, until: datetime | None) -> list[tuple[int, Step]]:
+    """(second, what holds from then on), inside the span. Where a reading ends its last value stands once more."""
+    found: list[tuple[int, Step]] = []
+    held: Step | None = None
+    for step in samples:
+        at = min(max(int(step.at.timestamp()), low), high)
+        if step.value is None and held is not None and held.value is not None:
+            found += [(at, held), (at + 1, step)]
         else:
-            found.append((at, sample.value))
-        held = sample.value
-    if held is not None:
+            found.append((at, step))
+        held = step
+    if held is not None and held.value is not None:
         end = high if until is None else min(max(int(until.timestamp()), low), high)
-        found += [(end, held), (end + 1, None)]
+        found += [(end, held), (end + 1, NOTHING)]
     return found
 
 
-def _held(points: Sequence[tuple[int, float | None]], x: Sequence[int]) -> list[float | None]:
-    """The value at each of `x`: that of the last point until then."""
-    values: list[float | None] = []
-    held, at = None, 0
+def _held(points: Sequence[tuple[int, Step]], x: Sequence[int]) -> dict[str, list[float | None]]:
+    """The value at each of `x`, and its range: those of the last point until then."""
+    values: dict[str, list[float | None]] = {"y": [], "least": [], "most": []}
+    held, at = NOTHING, 0
     for moment in x:
         while at < len(points) and points[at][0] <= moment:
             held, at = points[at][1], at + 1
-        values.append(held if held is None else round(held, 2))
+        least, most = held.range or (None, None)
+        for name, value in (("y", held.value), ("least", least), ("most", most)):
+            values[name].append(value if value is None else round(value, 2))
     return values

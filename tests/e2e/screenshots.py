@@ -153,7 +153,9 @@ def _week(onu: int, metric: str, level: float, now: datetime, dice: random.Rando
         at = now - quarter * timedelta(minutes=15)
         dark, dirty = 300 < quarter < 305, 3.5 if quarter > 2 * 96 else 0.0
         value = None if dark else round(level - dirty + 0.4 * math.sin(quarter / 15) + dice.gauss(0, 0.15), 2)
-        yield m.OnuHistory(onu_id=onu, metric=metric, collected_at=at, mean=value, minimum=value, maximum=value)
+        yield m.OnuHistory(
+            onu_id=onu, metric=metric, collected_at=at, mean=value, minimum=value, maximum=value, last=value
+        )
 
 
 def _masters(olt_id: int) -> list[m.WorkflowNode]:

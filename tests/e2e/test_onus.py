@@ -26,7 +26,7 @@ def serial(portal: Portal) -> str:
         for hours in range(200, 0, -1):
             dbm = None if 60 < hours < 70 else -20.0 - hours % 5
             session.add(OnuHistory(onu_id=ONU, metric="onu_rx_power", collected_at=now - timedelta(hours=hours),
-                                     mean=dbm, minimum=dbm, maximum=dbm, samples=1, span=0))  # fmt: skip
+                                     mean=dbm, minimum=dbm, maximum=dbm, last=dbm))  # fmt: skip
     with portal.app.app_context():
         return db.session.scalars(select(Onu.serial).where(Onu.id == ONU)).one() or ""
 

@@ -105,6 +105,9 @@
     shown.series.forEach(function (one) {
       var value = place < 0 ? null : one.y[place];
       hint.appendChild(line(one.label, value === null ? box.dataset.none : number(value) + "\u202fdBm"));
+      if (value !== null && one.least[place] < one.most[place]) {
+        hint.appendChild(line("", number(one.least[place]) + " … " + number(one.most[place]) + "\u202fdBm"));
+      }
     });
     shown.marks.forEach(function (one) {
       if (Math.abs(u.valToPos(one.t, "x") - left) < 6) { hint.appendChild(line(one.text, at(hour, one.t))); }
@@ -124,7 +127,7 @@
   function vertical() {
     var low = -28, high = -8;
     shown.series.forEach(function (one) {
-      one.y.forEach(function (value) {
+      one.least.concat(one.most).forEach(function (value) {
         if (value !== null) { low = Math.min(low, Math.floor(value) - 1); high = Math.max(high, Math.ceil(value) + 1); }
       });
     });
@@ -136,15 +139,18 @@
       grid: { stroke: function () { return colour("--fx-line"); }, width: 1 }, ticks: { show: false }
     }, more);
   }
-  function options() {
-    var series = shown.series.map(function (one) {
-      return {
-        label: one.label, spanGaps: false, points: { show: false }, width: 1.75,
-        dash: one.kind === "olt" ? [5, 3] : undefined, paths: uPlot.paths.stepped({ align: 1 }),
-        stroke: function () { return colour(one.kind === "olt" ? "--fx-grey-fill" : "--fx-blue-fill"); }
-      };
+  function options() { // of each series three rows: the value, and the edges of the hour's range, which is shaded
+    var series = [], bands = [];
+    shown.series.forEach(function (one) {
+      var edge = { label: one.label, spanGaps: false, points: { show: false }, width: 0, paths: uPlot.paths.stepped({ align: 1 }) };
+      var name = one.kind === "olt" ? "--fx-grey-fill" : "--fx-blue-fill";
+      series.push(Object.assign({}, edge, {
+        width: 1.75, dash: one.kind === "olt" ? [5, 3] : undefined, stroke: function () { return colour(name); }
+      }), edge, Object.assign({}, edge));
+      bands.push({ series: [series.length, series.length - 1], fill: function () { return colour(name) + "55"; } });
     });
     return {
+      bands: bands,
       width: plot.clientWidth, height: HEIGHT, padding: [8, shown.series.length > 1 ? 88 : 44, 0, 0],
       legend: { show: false }, tzDate: function (seconds) { return uPlot.tzDate(new Date(seconds * 1000), zone); },
       cursor: { y: false, drag: { setScale: false, x: false, y: false }, points: { show: false } },
@@ -169,7 +175,9 @@
       }
     };
   }
-  function rows() { return [shown.x].concat(shown.series.map(function (one) { return one.y; })); }
+  function rows() {
+    return shown.series.reduce(function (all, one) { return all.concat([one.y, one.least, one.most]); }, [shown.x]);
+  }
   function kinds(data) { return data.series.map(function (one) { return one.kind; }).join(); }
 
   function draw(data) {
