@@ -12,12 +12,7 @@ from portal.domain.statuses import ErrorKind, LossCause, OltState, SkipReason
 
 @pytest.mark.parametrize(
     ("known", "told"),
-    [
-        (ErrorKind, words.ERRORS),
-        (SkipReason, words.SKIPS),
-        (LossCause, words.LOSSES),
-        (OltState, words.OLT_STATES),
-    ],
+    [(ErrorKind, words.ERRORS), (SkipReason, words.SKIPS), (LossCause, words.LOSSES), (OltState, words.OLT_STATES)],
 )
 def test_every_member_has_words_of_its_own(known: type[StrEnum], told: Mapping[StrEnum, Message]) -> None:
     assert set(told) == set(known)

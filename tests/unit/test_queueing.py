@@ -26,11 +26,7 @@ def redis(monkeypatch: pytest.MonkeyPatch) -> Redis:
 
 @pytest.mark.parametrize(
     ("one", "name"),
-    [
-        (ticket(1), "olt-12"),
-        (ticket(1, attempt=2), "olt-12-retry"),
-        (ticket(1, manual=True), "olt-12-high"),
-    ],
+    [(ticket(1), "olt-12"), (ticket(1, attempt=2), "olt-12-retry"), (ticket(1, manual=True), "olt-12-high")],
 )
 def test_a_ticket_goes_to_the_queue_of_its_lane(one: Ticket, name: str) -> None:
     assert one.queue_name == name

@@ -9,15 +9,7 @@ from hypothesis import strategies as st
 
 from portal.domain import quota
 from portal.domain.quota import Clock, Counts, Settlement, TrackerKey
-from portal.domain.statuses import (
-    ErrorKind,
-    ExecutionStatus,
-    LossCause,
-    NodeKind,
-    QuotaStatus,
-    Severity,
-    SkipReason,
-)
+from portal.domain.statuses import ErrorKind, ExecutionStatus, LossCause, NodeKind, QuotaStatus, Severity, SkipReason
 from testing.cast import HOUR, MINUTE, SANTIAGO, SECOND, TEN
 
 KEY = TrackerKey(1, "discovery", TEN)
