@@ -1,41 +1,34 @@
 """Two who change the same thing: whose value stands, what came in, where they meet."""
 
+from typing import Any
+
 from portal.domain.merging import differences, merge
+from testing.tables import differing
 
 OPENED = {"name": "a", "every": 15, "cron": None, "tries": 2}
 TOGETHER = (("every", "cron"),)
 
 
-def test_what_nobody_changed_stays_and_is_not_told() -> None:
-    merged = merge(OPENED, OPENED, OPENED, TOGETHER)
-    assert (merged.values, merged.came_in, merged.conflicts) == (OPENED, {}, {})
+def told(theirs: dict[str, Any], yours: dict[str, Any]) -> tuple[object, object, object]:
+    merged = merge(OPENED, theirs, yours, TOGETHER)
+    return merged.values, merged.came_in, merged.conflicts
 
 
-def test_each_wins_where_only_one_changed_something() -> None:
-    merged = merge(OPENED, OPENED | {"tries": 1}, OPENED | {"name": "b"}, TOGETHER)
-    assert merged.values == OPENED | {"tries": 1, "name": "b"}
-    assert (merged.came_in, merged.conflicts) == ({"tries": [2, 1]}, {})
-
-
-def test_where_both_changed_something_yours_is_proposed_and_both_are_told() -> None:
-    merged = merge(OPENED, OPENED | {"name": "t"}, OPENED | {"name": "y"}, TOGETHER)
-    assert (merged.values["name"], merged.came_in, merged.conflicts) == ("y", {}, {"name": ["t", "y"]})
-
-
-def test_the_same_change_is_no_conflict() -> None:
-    both = OPENED | {"name": "b"}
-    merged = merge(OPENED, both, both, TOGETHER)
-    assert (merged.values, merged.came_in, merged.conflicts) == (both, {}, {})
+def test_of_what_two_changed_each_wins_where_only_one_did() -> None:
+    both, one, other = OPENED | {"name": "b"}, OPENED | {"tries": 1}, OPENED | {"name": "y"}
+    cases = {
+        "what nobody changed stays and is not told": (told(OPENED, OPENED), (OPENED, {}, {})),
+        "each wins where only one changed something": (told(one, both), (one | {"name": "b"}, {"tries": [2, 1]}, {})),
+        "where both did, yours is proposed and both are told": (told(both, other), (other, {}, {"name": ["b", "y"]})),
+        "the same change is no conflict": (told(both, both), (both, {}, {})),
+    }
+    assert differing(cases) == {}
 
 
 def test_fields_that_make_sense_only_together_are_taken_together() -> None:
-    by_cron = OPENED | {"every": None, "cron": "0 * * * *"}
-    merged = merge(OPENED, by_cron, OPENED | {"every": 30}, TOGETHER)
-    assert merged.values == OPENED | {"every": 30}
-    assert merged.conflicts == {"every": [None, 30], "cron": ["0 * * * *", None]}
-    other_way = merge(OPENED, OPENED | {"every": 30}, by_cron, TOGETHER)
-    assert other_way.values == by_cron
-    assert other_way.conflicts == {"every": [30, None], "cron": [None, "0 * * * *"]}
+    by_cron, half = OPENED | {"every": None, "cron": "0 * * * *"}, OPENED | {"every": 30}
+    assert told(by_cron, half) == (half, {}, {"every": [None, 30], "cron": ["0 * * * *", None]})
+    assert told(half, by_cron) == (by_cron, {}, {"every": [30, None], "cron": [None, "0 * * * *"]})
 
 
 def test_differences_are_told_as_here_and_there() -> None:

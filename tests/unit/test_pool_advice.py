@@ -5,33 +5,27 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from portal.domain.pool_advice import GOAL_MS, Arrival, advise, p95, waits
+from testing.tables import differing
 
 
 def at(seconds: float, took: float, olt: int) -> Arrival:
     return Arrival(round(seconds * 1000), round(took * 1000), olt)
 
 
-def test_with_a_free_poller_nothing_waits() -> None:
-    assert waits([at(0, 10, 1), at(1, 10, 2)], 2) == [0, 0]
-
-
-def test_with_one_poller_the_second_waits_for_the_end_of_the_first() -> None:
-    assert waits([at(0, 10, 1), at(1, 10, 2)], 1) == [0, 9000]
-
-
-def test_the_wait_for_the_olt_itself_is_not_counted() -> None:
-    assert waits([at(0, 10, 1), at(1, 10, 1)], 5) == [0, 0]
-
-
-def test_what_waits_for_its_olt_takes_no_poller_from_others() -> None:
-    assert waits([at(0, 10, 1), at(1, 10, 1), at(2, 10, 2)], 2) == [0, 0, 0]
+def test_runs_wait_for_a_poller_and_not_for_their_olt() -> None:
+    two, same = [at(0, 10, 1), at(1, 10, 2)], [at(0, 10, 1), at(1, 10, 1)]
+    cases = {
+        "with a free poller nothing waits": (waits(two, 2), [0, 0]),
+        "with one poller the second waits for the end of the first": (waits(two, 1), [0, 9000]),
+        "the wait for the OLT itself is not counted": (waits(same, 5), [0, 0]),
+        "what waits for its OLT takes no poller from others": (waits([*same, at(2, 10, 2)], 2), [0, 0, 0]),
+    }
+    assert differing(cases) == {}
 
 
 def test_ten_olts_at_once_need_a_poller_each() -> None:
     found = advise([at(0, 60, olt) for olt in range(10)], present=4)
-    assert found.needed == 10
-    assert found.present_p95_ms == 120_000
-    assert found.needed_p95_ms == 0
+    assert (found.needed, found.present_p95_ms, found.needed_p95_ms) == (10, 120_000, 0)
 
 
 def test_spread_over_time_one_poller_is_enough() -> None:
@@ -44,8 +38,7 @@ def test_nothing_to_do_needs_one_poller() -> None:
 
 
 def test_the_p95_is_the_value_that_95_of_100_do_not_exceed() -> None:
-    assert p95(range(1, 101)) == 95
-    assert p95([7]) == 7
+    assert (p95(range(1, 101)), p95([7])) == (95, 7)
 
 
 ARRIVALS = st.lists(st.tuples(st.integers(0, 600), st.integers(1, 120), st.integers(1, 8)), min_size=1, max_size=60)

@@ -3,23 +3,37 @@
 from datetime import timedelta
 from itertools import pairwise
 
-import pytest
-
 from portal.domain import node_fields, schedule
 from portal.domain.statuses import DEFAULT_PRIORITY, NodeKind, OltState, SkipReason
 from portal.queueing import Ticket
 from testing.cast import at
+from testing.tables import differing
 
 
-def test_a_node_created_at_ten_every_ten_minutes_runs_at_10_01_10_11_10_21() -> None:
-    first = schedule.first_run(at("10:00"), 1, "rx", many_olts=False)
-    second = schedule.next_on_grid(first, 600, first)
-    assert [first, second, schedule.next_on_grid(first, 600, second)] == [at("10:01"), at("10:11"), at("10:21")]
-
-
-def test_a_slot_left_ahead_by_a_clock_comes_back_to_its_grid() -> None:
-    assert schedule.after_set_back(at("10:04"), at("11:21"), 600, ()) == at("10:11")
-    assert schedule.after_set_back(at("10:11"), at("11:21"), 600, ()) == at("10:21")
+def test_a_slot_comes_at_its_place_on_the_grid() -> None:
+    first, enabled = (
+        schedule.first_run(at("10:00"), 1, "rx", many_olts=False),
+        schedule.after_enabling(at("10:50"), 600),
+    )
+    on_grid, changed, back = schedule.next_on_grid, schedule.after_interval_change, schedule.after_set_back
+    cases = {
+        "created at ten, every ten minutes: first": (first, at("10:01")),
+        "created at ten, every ten minutes: second": (on_grid(first, 600, first), at("10:11")),
+        "created at ten, every ten minutes: third": (on_grid(first, 600, at("10:11")), at("10:21")),
+        "enabled at 10:50, every ten minutes: first": (enabled, at("11:00")),
+        "enabled at 10:50, every ten minutes: second": (on_grid(enabled, 600, enabled), at("11:10")),
+        "lateness never shifts the grid": (on_grid(at("10:01"), 600, at("10:13:07")), at("10:21")),
+        "the next run is strictly after now": (on_grid(at("10:01"), 600, at("10:11")), at("10:21")),
+        "before the anchor the next run is the anchor": (on_grid(at("10:01"), 600, at("10:00")), at("10:01")),
+        "left ahead by a clock, it comes back": (back(at("10:04"), at("11:21"), 600, ()), at("10:11")),
+        "and after a slot to the next": (back(at("10:11"), at("11:21"), 600, ()), at("10:21")),
+        "a longer interval postpones no near run": (changed(at("10:00"), at("10:02"), 3600), at("10:02")),
+        "a shorter interval brings the next run forward": (changed(at("10:00"), at("10:50"), 300), at("10:05")),
+        "a change calls back no slot that has passed": (changed(at("10:00"), at("09:58"), 300), at("10:05")),
+        "nor one that there was not": (changed(at("10:00"), None, 300), at("10:05")),
+        "from_end: an interval after the end": (schedule.after_end(at("10:03:20"), 600), at("10:13:20")),
+    }
+    assert differing(cases) == {}
 
 
 def test_where_the_grid_was_used_it_moves_on_by_the_fewest_seconds_that_make_new_slots() -> None:
@@ -36,101 +50,56 @@ def test_first_runs_of_many_olts_are_spread_over_a_minute_and_fixed() -> None:
     assert firsts[7] == schedule.first_run(at("10:00"), 7, "rx", many_olts=True)
 
 
-def test_a_node_enabled_at_10_50_every_ten_minutes_runs_at_11_00_and_11_10() -> None:
-    first = schedule.after_enabling(at("10:50"), 600)
-    assert [first, schedule.next_on_grid(first, 600, first)] == [at("11:00"), at("11:10")]
+def test_the_latest_slot_is_the_last_that_has_come() -> None:
+    latest = {"10:01": "10:01", "10:10:59": "10:01", "10:11": "10:11", "10:45": "10:41"}
+    found = {now: schedule.latest_on_grid(at("10:01"), 600, at(now)) for now in latest}
+    assert found == {now: at(slot) for now, slot in latest.items()}
 
 
-def test_lateness_never_shifts_the_grid() -> None:
-    assert schedule.next_on_grid(at("10:01"), 600, at("10:13:07")) == at("10:21")
+def test_what_is_late_is_measured_from_its_slot() -> None:
+    slot = at("10:00")
+    cases = {
+        "missed by less than half its interval": (schedule.still_worth_running(slot, 600, at("10:04:59")), True),
+        "missed by half its interval": (schedule.still_worth_running(slot, 600, at("10:05")), False),
+        "two seconds are no delay": (schedule.is_delayed(slot, at("10:00:02")), False),
+        "three are": (schedule.is_delayed(slot, at("10:00:03")), True),
+        "a clock that steps back gives no negative delay": (schedule.delay_ms(slot, at("09:59")), 0),
+        "a slot seen by a late tick": (schedule.passed_unseen(slot, at("10:00:05")), False),
+        "a slot that passed unseen": (schedule.passed_unseen(slot, at("10:00:06")), True),
+    }
+    assert differing(cases) == {}
 
 
-def test_the_next_run_is_strictly_after_now() -> None:
-    assert schedule.next_on_grid(at("10:01"), 600, at("10:11")) == at("10:21")
+def test_a_failed_device_is_tried_again_after_two_minutes_and_twice_at_most_and_before_the_nodes_next_slot() -> None:
+    again = {
+        ("10:00:10", 1): "10:02:10",
+        ("10:00:10", 2): "10:02:10",
+        ("10:00:10", 3): None,
+        ("10:12:59", 1): "10:14:59",
+        ("10:13", 1): None,
+        ("10:14", 1): None,
+    }
+    found = {
+        (failed, failures): schedule.next_try(at(failed), 120, failures, max_retries=2, next_slot=at("10:15"))
+        for failed, failures in again
+    }
+    assert found == {failed: slot and at(slot) for failed, slot in again.items()}
 
 
-def test_before_the_anchor_the_next_run_is_the_anchor() -> None:
-    assert schedule.next_on_grid(at("10:01"), 600, at("10:00")) == at("10:01")
+def test_slots_of_an_unreachable_or_paused_olt_do_not_run() -> None:
+    reasons = {
+        (OltState.UNREACHABLE, None): SkipReason.OLT_UNREACHABLE,
+        (OltState.PAUSED, None): SkipReason.OLT_PAUSED,
+        (OltState.PAUSED, at("10:01")): SkipReason.OLT_PAUSED,
+        (OltState.PAUSED, at("10:00")): None,
+        (OltState.UP, None): None,
+        (OltState.UNKNOWN, None): None,
+    }
+    assert {(state, until): schedule.blocked(state, until, at("10:00")) for state, until in reasons} == reasons
 
 
-@pytest.mark.parametrize(
-    ("now", "latest"), [("10:01", "10:01"), ("10:10:59", "10:01"), ("10:11", "10:11"), ("10:45", "10:41")]
-)
-def test_the_latest_slot_is_the_last_that_has_come(now: str, latest: str) -> None:
-    assert schedule.latest_on_grid(at("10:01"), 600, at(now)) == at(latest)
-
-
-def test_a_longer_interval_does_not_postpone_a_run_that_was_near() -> None:
-    assert schedule.after_interval_change(at("10:00"), at("10:02"), 3600) == at("10:02")
-
-
-def test_a_shorter_interval_brings_the_next_run_forward() -> None:
-    assert schedule.after_interval_change(at("10:00"), at("10:50"), 300) == at("10:05")
-
-
-def test_a_changed_interval_does_not_call_back_a_slot_that_has_passed() -> None:
-    assert schedule.after_interval_change(at("10:00"), at("09:58"), 300) == at("10:05")
-    assert schedule.after_interval_change(at("10:00"), None, 300) == at("10:05")
-
-
-def test_a_slot_missed_by_less_than_half_its_interval_is_still_worth_running() -> None:
-    assert schedule.still_worth_running(at("10:00"), 600, at("10:04:59"))
-    assert not schedule.still_worth_running(at("10:00"), 600, at("10:05"))
-
-
-def test_a_run_is_delayed_when_it_starts_more_than_two_seconds_late() -> None:
-    assert not schedule.is_delayed(at("10:00"), at("10:00:02"))
-    assert schedule.is_delayed(at("10:00"), at("10:00:03"))
-
-
-def test_a_clock_that_steps_back_gives_no_negative_delay() -> None:
-    assert schedule.delay_ms(at("10:00"), at("09:59")) == 0
-
-
-def test_from_end_the_next_run_comes_an_interval_after_the_end() -> None:
-    assert schedule.after_end(at("10:03:20"), 600) == at("10:13:20")
-
-
-def test_a_failed_device_is_tried_again_after_two_minutes_and_twice_at_most() -> None:
-    now, slot = at("10:00:10"), at("10:15")
-    assert schedule.next_try(now, 120, failures=1, max_retries=2, next_slot=slot) == at("10:02:10")
-    assert schedule.next_try(now, 120, failures=2, max_retries=2, next_slot=slot) == at("10:02:10")
-    assert schedule.next_try(now, 120, failures=3, max_retries=2, next_slot=slot) is None
-
-
-@pytest.mark.parametrize(("failed", "again"), [("10:12:59", "10:14:59"), ("10:13", None), ("10:14", None)])
-def test_a_retry_never_comes_at_or_after_the_nodes_next_slot(failed: str, again: str | None) -> None:
-    found = schedule.next_try(at(failed), 120, failures=1, max_retries=2, next_slot=at("10:15"))
-    assert found == (at(again) if again else None)
-
-
-@pytest.mark.parametrize(
-    ("state", "until", "reason"),
-    [
-        (OltState.UNREACHABLE, None, SkipReason.OLT_UNREACHABLE),
-        (OltState.PAUSED, None, SkipReason.OLT_PAUSED),
-        (OltState.PAUSED, "10:01", SkipReason.OLT_PAUSED),
-        (OltState.PAUSED, "10:00", None),
-        (OltState.UP, None, None),
-        (OltState.UNKNOWN, None, None),
-    ],
-)
-def test_slots_of_an_unreachable_or_paused_olt_do_not_run(
-    state: OltState, until: str | None, reason: SkipReason | None
-) -> None:
-    assert schedule.blocked(state, at(until) if until else None, at("10:00")) is reason
-
-
-def test_a_slot_seen_by_a_late_tick_is_no_slot_that_passed_unseen() -> None:
-    assert not schedule.passed_unseen(at("10:00"), at("10:00:05"))
-    assert schedule.passed_unseen(at("10:00"), at("10:00:06"))
-
-
-def test_up_to_twenty_late_runs_start_at_once() -> None:
+def test_up_to_twenty_late_runs_start_at_once_and_more_are_spread_evenly_over_at_least_a_minute() -> None:
     assert schedule.spread_starts(at("10:00"), [at("11:00")] * 20) == [at("10:00")] * 20
-
-
-def test_more_than_twenty_late_runs_are_spread_evenly_over_at_least_a_minute() -> None:
     starts = [start for start in schedule.spread_starts(at("10:00"), [at("11:00")] * 500) if start is not None]
     assert len(starts) == 500 and starts[0] == at("10:00")
     assert at("10:01") <= starts[-1] < at("10:01:10")
