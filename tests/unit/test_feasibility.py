@@ -1,6 +1,6 @@
 """What an OLT can promise: busy share, delays, quotas that will fail, and the node to blame."""
 
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
 import pytest
@@ -11,7 +11,7 @@ from portal.domain import feasibility
 from portal.domain.feasibility import Verdict, assess
 from portal.domain.pace import Pace
 from portal.domain.plans import PlanNode
-from testing.cast import TEN
+from testing.cast import MINUTE, TEN
 
 
 def node(ident: int, every: int | None, seconds: float, key: str = "", first: int = 60, **more: Any) -> PlanNode:
@@ -22,25 +22,33 @@ def node(ident: int, every: int | None, seconds: float, key: str = "", first: in
                     pace=pace, **(given | more))  # fmt: skip
 
 
+def times(*minutes: int) -> tuple[datetime, ...]:
+    return tuple(TEN + minute * MINUTE for minute in minutes)
+
+
 def test_the_busy_share_is_runs_times_p95_of_the_hour() -> None:
-    found = assess([node(1, 300, 60), node(2, 900, 90)], TEN)
-    assert found.share == pytest.approx((12 * 60 + 4 * 90) / 3600)
-    assert (found.verdict, found.blame, found.failing) == (Verdict.FITS, None, ())
+    shares = {
+        (node(1, 300, 60), node(2, 900, 90)): (12 * 60 + 4 * 90) / 3600,
+        (): 0,
+        (node(1, 7200, 360),): 0.05,  # read seldom, it counts by its share of an hour
+        (node(1, None, 60, first=600, times=times(10, 30, 50, 70, 90, 110)),): 3 * 60 / 3600,
+        (node(1, None, 360, first=1800, times=times(30, 24 * 60 + 30)),): 360
+        / 86_400,  # a rare cron line by its average
+        (PlanNode(1, "rx", "get_rx", 40, None, 60, Pace(50_000, 60_000)),): 0,  # what has no clock asks for nothing
+    }
+    assert {nodes: assess(nodes, TEN).share for nodes in shares} == pytest.approx(shares)
+    fits = [assess(nodes, TEN) for nodes in list(shares)[:2]]
+    assert [(found.verdict, found.blame, found.failing) for found in fits] == [(Verdict.FITS, None, ())] * 2
 
 
-@pytest.mark.parametrize(
-    ("seconds", "expected"),
-    [(225, Verdict.FITS), (228, Verdict.TIGHT), (300, Verdict.TIGHT), (301, Verdict.IMPOSSIBLE)],
-)
-def test_more_than_75_percent_is_tight_and_more_than_100_impossible(seconds: int, expected: Verdict) -> None:
-    assert assess([node(1, 300, seconds)], TEN).verdict is expected
+def test_more_than_75_percent_is_tight_and_more_than_100_impossible() -> None:
+    verdicts = {225: Verdict.FITS, 228: Verdict.TIGHT, 300: Verdict.TIGHT, 301: Verdict.IMPOSSIBLE}
+    assert {seconds: assess([node(1, 300, seconds)], TEN).verdict for seconds in verdicts} == verdicts
 
 
 def test_the_node_that_takes_most_is_to_blame() -> None:
     found = assess([node(1, 300, 30, "rx"), node(2, 300, 210, "descriptions")], TEN)
-    assert found.verdict is Verdict.TIGHT
-    assert found.blame is not None
-    assert found.blame.key == "descriptions"
+    assert (found.verdict, found.blame and found.blame.key) == (Verdict.TIGHT, "descriptions")
 
 
 def test_the_delay_of_a_node_is_what_it_waits_for_the_others() -> None:
@@ -49,24 +57,10 @@ def test_the_delay_of_a_node_is_what_it_waits_for_the_others() -> None:
     assert (names.delay_ms, names.longest_delay_ms, names.lost) == (40_000, 40_000, 0)
 
 
-def test_a_node_that_takes_longer_than_its_interval_fails_its_quota() -> None:
-    found = assess([node(1, 60, 90, "rx")], TEN)
-    assert found.failing == ("get_rx",)
-    assert found.nodes[0].lost == 30
-
-
-def test_a_quota_that_only_fails_in_a_slow_hour_is_endangered() -> None:
-    found = assess([node(1, 60, 70, "rx")], TEN)
-    assert (found.failing, found.endangered) == ((), ("get_rx",))
-
-
-def test_a_node_that_is_read_seldom_counts_by_its_share_of_an_hour() -> None:
-    assert assess([node(1, 7200, 360)], TEN).share == pytest.approx(0.05)
-
-
-def test_a_cron_line_counts_by_its_firings() -> None:
-    times = tuple(TEN + timedelta(minutes=minutes) for minutes in (10, 30, 50, 70, 90, 110))
-    assert assess([node(1, None, 60, first=600, times=times)], TEN).share == pytest.approx(3 * 60 / 3600)
+def test_a_node_that_takes_longer_than_its_interval_fails_its_quota_or_endangers_it_in_a_slow_hour() -> None:
+    fails, slow = assess([node(1, 60, 90, "rx")], TEN), assess([node(1, 60, 70, "rx")], TEN)
+    assert (fails.failing, fails.nodes[0].lost) == (("get_rx",), 30)
+    assert (slow.failing, slow.endangered) == ((), ("get_rx",))
 
 
 def test_the_hour_that_is_judged_begins_when_all_run() -> None:
@@ -75,24 +69,8 @@ def test_the_hour_that_is_judged_begins_when_all_run() -> None:
     assert rx.longest_delay_ms > 0
 
 
-def test_nothing_to_do_fits() -> None:
-    found = assess([], TEN)
-    assert (found.share, found.verdict, found.blame) == (0, Verdict.FITS, None)
-
-
-def test_what_has_no_clock_asks_for_nothing() -> None:
-    assert assess([PlanNode(1, "rx", "get_rx", 40, None, 60, Pace(50_000, 60_000))], TEN).share == 0
-
-
-def test_a_rare_cron_line_counts_by_its_average_as_an_interval_does() -> None:
-    daily = (TEN + timedelta(minutes=30), TEN + timedelta(days=1, minutes=30))
-    found = assess([node(1, None, 360, first=1800, times=daily)], TEN)
-    assert found.share == pytest.approx(360 / 86_400)
-
-
 def test_a_list_and_the_page_of_an_olt_judge_the_same_hour() -> None:
-    times = tuple(TEN + timedelta(minutes=minutes) for minutes in (100, 110, 120, 130, 140, 150, 160))
-    nodes = [node(1, None, 300, first=6000, times=times), node(2, 300, 100)]
+    nodes = [node(1, None, 300, first=6000, times=times(*range(100, 170, 10))), node(2, 300, 100)]
     assert feasibility.busy_share(nodes, TEN) == pytest.approx(assess(nodes, TEN).share)
 
 
@@ -102,8 +80,7 @@ def test_one_long_run_can_cost_another_its_promise_though_there_is_time_enough()
     assert feasibility.may_lose(nodes)
     found = assess(nodes, TEN)
     assert (found.failing, found.verdict, found.keeps) == (("get_rx",), Verdict.TIGHT, False)
-    assert found.blame is not None
-    assert (found.blame.key, found.blocks) == ("discovery", True)
+    assert (found.blame and found.blame.key, found.blocks) == ("discovery", True)
 
 
 def test_what_is_never_in_another_s_way_needs_no_closer_look() -> None:

@@ -1,6 +1,5 @@
 """What a large GET promises: all that is readable is read, the guilty instance found, a dead OLT costs two requests."""
 
-import itertools
 import threading
 
 import pytest
@@ -13,6 +12,7 @@ from jobs.snmp.sizes import LARGEST_OCTETS
 from portal.domain.statuses import ErrorKind
 from portal.domain.table_sizes import GET, KnownSize, learn
 from testing.cast import NOW
+from testing.fake_olts import Gone, Lease, Ticking, failing
 
 TABLE, COLUMN = "1.3.6.1.4.1.5", "1.3.6.1.4.1.5.1"
 OIDS = [f"{COLUMN}.4194304000.{onu}" for onu in range(120)]
@@ -24,9 +24,8 @@ def olt(**settings) -> FakeSession:
 
 
 def got(session, oids=OIDS, **settings) -> GetResult:
-    defaults = {"max_varbinds": 50, "deadline": 100.0, "checkpoint": lambda: None, "clock": lambda: 0.0,
-                "pause": lambda seconds: None}  # fmt: skip
-    return get_many(session, oids, **(defaults | settings))
+    defaults = {"max_varbinds": 50, "deadline": 100.0, "checkpoint": lambda: None, "clock": lambda: 0.0}
+    return get_many(session, oids, **(defaults | {"pause": lambda seconds: None} | settings))
 
 
 def sizes(session: FakeSession) -> list[int]:
@@ -41,16 +40,11 @@ def test_instances_are_packed_to_the_size_of_the_device():
     assert result.failed == {} and result.error_kind is None and result.pdus == 3
 
 
-def test_the_same_instance_is_asked_for_once():
-    session = olt()
-    assert len(got(session, [OIDS[0], OIDS[0], f".{OIDS[0]}"]).values) == 2
-    assert sizes(session) == [1]
-
-
-def test_nothing_to_ask_sends_nothing():
-    session = olt()
-    assert got(session, []) == GetResult(batch_size=50)
-    assert session.requests == []
+def test_the_same_instance_is_asked_for_once_and_nothing_to_ask_sends_nothing():
+    once, nothing = olt(), olt()
+    assert len(got(once, [OIDS[0], OIDS[0], f".{OIDS[0]}"]).values) == 2
+    assert got(nothing, []) == GetResult(batch_size=50)
+    assert (sizes(once), sizes(nothing)) == ([1], [])
 
 
 def test_too_big_is_halved_and_the_largest_size_that_fits_is_looked_for():
@@ -64,14 +58,6 @@ def test_too_big_is_halved_and_the_largest_size_that_fits_is_looked_for():
 def test_an_instance_that_is_too_big_by_itself_fails_alone():
     result = got(olt(faults=Faults(get_too_big_above=0)), OIDS[:2])
     assert result.failed == dict.fromkeys(OIDS[:2], ErrorKind.TOO_BIG)
-
-
-def test_the_instance_that_silences_the_device_is_found_and_the_rest_is_kept():
-    session = olt(faults=Faults(guilty=frozenset({OIDS[33]})))
-    result = got(session)
-    assert result.failed == {OIDS[33]: ErrorKind.TIMEOUT}
-    assert len(result.values) == 119 and result.error_kind is None and not result.dead
-    assert result.timeouts == 4 and OIDS[33] in result.message
 
 
 def test_the_instance_the_device_fails_on_is_found_and_the_rest_is_kept():
@@ -101,20 +87,6 @@ def test_an_olt_that_stalls_on_all_data_is_left_alone_though_it_answers_its_prob
     assert result.error_kind is ErrorKind.TIMEOUT and len(result.failed) == 120
 
 
-def test_an_onu_without_data_is_not_a_failure():
-    result = got(olt(), [OIDS[0], f"{COLUMN}.4194304000.999"])
-    assert result.failed == {}
-    assert result.values[f"{COLUMN}.4194304000.999"].type is SnmpType.NO_SUCH_INSTANCE
-
-
-def test_version_1_finds_the_missing_name_by_division():
-    session = olt(v1=True)
-    result = got(session, [*OIDS[:50], f"{COLUMN}.1.1"])
-    assert len([bind for bind in result.values.values() if not bind.missing]) == 50
-    assert result.values[f"{COLUMN}.1.1"].type is SnmpType.NO_SUCH_OBJECT
-    assert result.failed == {}
-
-
 def test_an_answer_that_was_cut_is_asked_for_again_in_smaller_pieces():
     session = olt(faults=Faults(cut_answers_to=30))
     result = got(session)
@@ -141,22 +113,14 @@ def test_an_answer_about_something_else_is_no_answer():
 
 
 def test_the_time_limit_keeps_what_was_read():
-    now = [0.0]
-
-    def tick(request):
-        now[0] += 10.0
-
-    result = got(olt(on_request=tick), deadline=15.0, clock=lambda: now[0])
+    clock = Ticking(10.0)
+    result = got(olt(on_request=clock.tick), deadline=15.0, clock=clock)
     assert len(result.values) == 100 and result.error_kind is ErrorKind.TIME_LIMIT
     assert set(result.failed) == set(OIDS[100:]) and "100 of 120" in result.message
 
 
 def test_a_fault_that_is_not_of_one_instance_stops_the_run():
-    class Unroutable(FakeSession):
-        def get(self, oids):
-            raise SnmpUnreachable("no route")
-
-    result = got(Unroutable())
+    result = got(FakeSession(on_request=failing(SnmpUnreachable("no route"))))
     assert result.error_kind is ErrorKind.UNREACHABLE
     assert result.pdus == 0, "nothing was sent, so nothing was answered"
 
@@ -180,19 +144,11 @@ def test_a_bad_oid_fails_alone_and_is_never_sent():
 
 
 def test_the_checkpoint_comes_before_every_request_even_the_probe():
-    class Gone(BaseException):
-        pass
-
-    session, seen = olt(faults=Faults(dead=True)), []
-
-    def checkpoint():
-        seen.append(len(session.requests))
-        if len(seen) == 2:
-            raise Gone
-
+    session = olt(faults=Faults(dead=True))
+    lease = Lease(session, lost_at=2)
     with pytest.raises(Gone):
-        got(session, checkpoint=checkpoint)
-    assert seen == [0, 1] and len(session.requests) == 1
+        got(session, checkpoint=lease)
+    assert lease.seen == [0, 1] and len(session.requests) == 1
 
 
 def test_the_second_run_begins_with_the_size_that_the_first_has_found():
@@ -256,14 +212,6 @@ def test_an_error_status_that_a_driver_hides_is_found_by_asking_exactly():
     assert broken.failed == {OIDS[7]: ErrorKind.DEVICE} and len(broken.values) == 119
 
 
-def test_the_guilty_name_that_the_device_points_at_costs_two_requests():
-    session = olt(v1=True, faults=Faults(names_the_guilty=True))
-    missing = f"{COLUMN}.1.1"
-    result = got(session, [*OIDS[:20], missing, *OIDS[20:40]])
-    assert result.values[missing].missing and len(result.values) == 41
-    assert [len(request.oids) for request in session.requests] == [41, 1, 40]
-
-
 def test_after_a_time_out_the_next_requests_wait_longer_and_longer():
     waits: list[float] = []
     got(olt(faults=Faults(guilty=frozenset(OIDS))), pause=waits.append)
@@ -323,17 +271,10 @@ def test_sessions_that_must_not_be_used_at_once_are_not():
 
 
 def test_a_lease_that_is_lost_in_one_thread_ends_the_work_of_all_and_is_raised_to_the_caller():
-    class Gone(BaseException):
-        pass
-
-    crowd, calls = Crowd(together=1), itertools.count(1)
-
-    def checkpoint():
-        if next(calls) >= 4:
-            raise Gone
-
+    crowd = Crowd(together=1)
+    session = crowd.open()
     with pytest.raises(Gone):
-        got(crowd.open(), max_varbinds=2, max_inflight=3, open_more=crowd.open, checkpoint=checkpoint)
+        got(session, max_varbinds=2, max_inflight=3, open_more=crowd.open, checkpoint=Lease(session, lost_at=4))
     assert sum(len(session.requests) for session in crowd.opened) == 3
     assert all(session.closed for session in crowd.opened[1:])
 

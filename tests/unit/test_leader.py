@@ -84,6 +84,11 @@ def beats(clock: Clock) -> Beats:
     return Beats(clock)
 
 
+@pytest.fixture
+def leader(redis: Any, beats: Beats) -> LeaderScheduler:
+    return LeaderScheduler(redis, beats)
+
+
 def run_for(leader: LeaderScheduler, clock: Clock, seconds: float) -> None:
     clock.at[clock.passed + seconds] = lambda: leader._request_stop(15, None)
     leader._stop = False
@@ -91,34 +96,43 @@ def run_for(leader: LeaderScheduler, clock: Clock, seconds: float) -> None:
 
 
 def queued(redis: Any) -> list[str]:
-    return [str(job, "utf-8") for job in redis.lrange("rq:queue:maintenance", 0, -1)]
+    return [job.decode() for job in redis.lrange("rq:queue:maintenance", 0, -1)]
 
 
-def test_the_leader_ticks_each_second(redis: Any, clock: Clock, beats: Beats) -> None:
-    run_for(LeaderScheduler(redis, beats), clock, 10)
+def test_the_leader_ticks_each_second(redis: Any, leader: LeaderScheduler, clock: Clock, beats: Beats) -> None:
+    run_for(leader, clock, 10)
     assert len(beats) >= 10 and set(beats.gaps) == {1.0}
     assert redis.get(LEADER_KEY) is None, "the lease is given up at the end"
 
 
 @pytest.mark.parametrize("seconds", [-3600, -30, 30, 3600], ids=["-1h", "-30s", "+30s", "+1h"])
 def test_a_step_of_the_clock_delays_no_tick_and_brings_no_burst(
-    redis: Any, clock: Clock, beats: Beats, seconds: float, caplog: pytest.LogCaptureFixture
+    leader: LeaderScheduler, clock: Clock, beats: Beats, seconds: float, caplog: pytest.LogCaptureFixture
 ) -> None:
     clock.at[5.5] = lambda: clock.step(seconds)
-    run_for(LeaderScheduler(redis, beats), clock, 12)
+    run_for(leader, clock, 12)
     assert len(beats) >= 12 and set(beats.gaps) == {1.0}
     assert f"event=clock_stepped seconds={seconds:+}" in caplog.text
-    assert queued(redis).count(REAP_JOB) == 1
+    assert queued(leader.connection).count(REAP_JOB) == 1
 
 
-def test_a_schedule_that_redis_lost_while_the_leader_kept_its_lease_comes_back_within_seconds(
-    redis: Any, clock: Clock, beats: Beats
+@pytest.mark.parametrize(
+    ("step", "lost"),
+    [
+        (0, ("rq:scheduler:scheduled_jobs", f"rq:job:{REAP_JOB}", "rq:queue:maintenance")),
+        (-3600, ("rq:queue:maintenance",)),
+    ],
+    ids=["Redis lost the schedule while the leader kept its lease", "the clock was set back"],
+)
+def test_periodic_jobs_come_back_within_seconds(
+    redis: Any, leader: LeaderScheduler, clock: Clock, step: float, lost: tuple[str, ...]
 ) -> None:
     def lose() -> None:
-        redis.delete("rq:scheduler:scheduled_jobs", f"rq:job:{REAP_JOB}", "rq:queue:maintenance")
+        clock.step(step)
+        redis.delete(*lost)
 
     clock.at[20.5] = lose
-    run_for(LeaderScheduler(redis, beats), clock, 28)
+    run_for(leader, clock, 28)
     assert REAP_JOB in queued(redis)
 
 
@@ -134,8 +148,7 @@ def test_slots_ahead_are_looked_at_each_minute_and_at_once_after_a_step_of_the_c
 def test_where_slots_were_brought_back_the_next_tick_looks_for_those_that_a_commit_held(
     redis: Any, clock: Clock, beats: Beats
 ) -> None:
-    looks: list[float] = []
-    found = iter((2, 1, 0))
+    looks, found = list[float](), iter((2, 1, 0))
 
     def wind_back(_now: datetime) -> int:
         looks.append(round(clock.passed))
@@ -145,41 +158,25 @@ def test_where_slots_were_brought_back_the_next_tick_looks_for_those_that_a_comm
     assert looks == [0, 1, 2, 62]
 
 
-def test_a_lease_of_a_leader_that_redis_clock_would_keep_for_an_hour_is_cut_to_its_length(
-    redis: Any, clock: Clock, beats: Beats
-) -> None:
-    redis.set(LEADER_KEY, "a dead one", px=3_600_000)
-    LeaderScheduler(redis, beats).once()
-    assert redis.pttl(LEADER_KEY) <= NORMAL.leader_lease * 1000
-
-
-def test_periodic_jobs_come_back_within_seconds_after_the_clock_was_set_back(
-    redis: Any, clock: Clock, beats: Beats
-) -> None:
-    def set_back() -> None:
-        clock.step(-3600)
-        redis.delete("rq:queue:maintenance")
-
-    clock.at[3.5] = set_back
-    run_for(LeaderScheduler(redis, beats), clock, 10)
-    assert REAP_JOB in queued(redis)
+def test_a_lease_that_redis_clock_would_keep_for_an_hour_is_cut_to_its_length(leader: LeaderScheduler) -> None:
+    leader.connection.set(LEADER_KEY, "a dead one", px=3_600_000)
+    leader.once()
+    assert leader.connection.pttl(LEADER_KEY) <= NORMAL.leader_lease * 1000
 
 
 def test_ticks_missed_by_a_slow_one_are_counted_and_not_made_up_for(
-    redis: Any, clock: Clock, beats: Beats, caplog: pytest.LogCaptureFixture
+    leader: LeaderScheduler, clock: Clock, beats: Beats, caplog: pytest.LogCaptureFixture
 ) -> None:
     def slow() -> None:
         beats.takes = 5.0
 
     clock.at[2.5] = slow
-    run_for(LeaderScheduler(redis, beats), clock, 12)
+    run_for(leader, clock, 12)
     assert sorted(set(beats.gaps)) == [1.0, 5.0] and beats.gaps.count(5.0) == 1
     assert "event=tick_slow seconds=5.0 skipped=4" in caplog.text
 
 
-def test_only_one_of_two_leads_and_the_other_takes_over_within_the_lease(
-    redis: Any, clock: Clock, beats: Beats
-) -> None:
+def test_only_one_of_two_leads_and_the_other_takes_over_within_the_lease(redis: Any, beats: Beats) -> None:
     first, second = LeaderScheduler(redis, beats), LeaderScheduler(redis, beats)
     first.once()
     second.once()
@@ -201,13 +198,11 @@ def test_a_leader_that_was_frozen_finds_its_lease_taken_and_does_not_tick(redis:
     assert (len(frozen_beats), len(beats), frozen.leading) == (1, 1, False)
 
 
-def test_a_leader_without_redis_goes_on_and_tells_the_tick(redis: Any, clock: Clock, beats: Beats) -> None:
-    leader = LeaderScheduler(redis, beats)
-    leader.once()
-
+def test_a_leader_without_redis_goes_on_and_tells_the_tick(leader: LeaderScheduler, beats: Beats) -> None:
     def gone(*_: object, **__: object) -> None:
         raise RedisGone("gone")
 
+    leader.once()
     leader.connection = type("Gone", (), {"eval": gone, "hset": gone, "expire": gone})()
     leader.once()
     assert [answers for _, _, answers in beats] == [True, False]
@@ -222,9 +217,10 @@ def test_a_tick_that_fails_does_not_end_the_clock(redis: Any, clock: Clock, capl
     assert caplog.text.count("event=tick_failed error=KeyError") == 3
 
 
-def reap_job(redis: Any, leader: LeaderScheduler) -> queueing.TaskJob:
+@pytest.fixture
+def reap(leader: LeaderScheduler) -> queueing.TaskJob:
     leader.once()
-    return queueing.TaskJob.fetch(REAP_JOB, connection=redis)
+    return queueing.TaskJob.fetch(REAP_JOB, connection=leader.connection)
 
 
 @pytest.mark.parametrize(
@@ -233,22 +229,18 @@ def reap_job(redis: Any, leader: LeaderScheduler) -> queueing.TaskJob:
     ids=["started just now", "still a sign of life", "its worker was killed", "the clock was set back"],
 )
 def test_a_periodic_job_that_is_being_run_is_not_queued_again(
-    redis: Any, clock: Clock, beats: Beats, ago: int, again: bool
+    redis: Any, clock: Clock, leader: LeaderScheduler, reap: queueing.TaskJob, ago: int, again: bool
 ) -> None:
-    leader = LeaderScheduler(redis, beats)
-    job = reap_job(redis, leader)
     redis.delete("rq:queue:maintenance")
-    job.set_status(JobStatus.STARTED)
-    job.last_heartbeat = clock.now() - timedelta(seconds=ago)
-    job.save()
+    reap.set_status(JobStatus.STARTED)
+    reap.last_heartbeat = clock.now() - timedelta(seconds=ago)
+    reap.save()
     leader.enqueue_job(queueing.TaskJob.fetch(REAP_JOB, connection=redis))
     assert (queued(redis) == [REAP_JOB]) is again
     assert redis.zscore("rq:scheduler:scheduled_jobs", REAP_JOB) > clock.time(), "its next time is set in any case"
 
 
-def test_a_periodic_job_that_waits_is_not_queued_again(redis: Any, clock: Clock, beats: Beats) -> None:
-    leader = LeaderScheduler(redis, beats)
-    job = reap_job(redis, leader)
+def test_a_periodic_job_that_waits_is_not_queued_again(leader: LeaderScheduler, reap: queueing.TaskJob) -> None:
     for _ in range(3):
-        leader.enqueue_job(job)
-    assert queued(redis).count(REAP_JOB) == 1
+        leader.enqueue_job(reap)
+    assert queued(leader.connection).count(REAP_JOB) == 1

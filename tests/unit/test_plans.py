@@ -1,6 +1,7 @@
 """What one OLT will do in an hour: order, waits and lost slots, as the product itself would have them."""
 
 import json
+from collections.abc import Iterable
 from datetime import timedelta
 from itertools import pairwise
 from typing import Any
@@ -13,9 +14,10 @@ from portal.domain import plans
 from portal.domain.pace import Pace
 from portal.domain.plans import Occupied, PlannedSlot, PlanNode, Waiting, simulate
 from portal.domain.statuses import LossCause
-from testing.cast import TEN, at
+from testing.cast import HOUR, SECOND, TEN, at
+from testing.tables import differing
 
-END = TEN + timedelta(hours=1)
+END = TEN + HOUR
 
 
 def node(ident: int, first: str = "10:05", every: int | None = 300, seconds: float = 10, **more: Any) -> PlanNode:
@@ -24,10 +26,18 @@ def node(ident: int, first: str = "10:05", every: int | None = 300, seconds: flo
     return PlanNode(node_id=ident, next_run_at=at(first), interval_seconds=every, **(given | more))
 
 
-def told(slots: list[PlannedSlot]) -> list[tuple[int, str, str]]:
+def told(slots: Iterable[PlannedSlot]) -> list[tuple[int, str, str]]:
+    """Node, slot and expected start of each, or what it is lost to."""
     return [
-        (s.node_id, f"{s.scheduled_for:%H:%M:%S}", f"{s.expected_start:%H:%M:%S}" if s.expected_start else str(s.lost))
+        (s.node_id, str(s.scheduled_for.time()), str(s.expected_start.time() if s.expected_start else s.lost))
         for s in slots
+    ]
+
+
+def of_drawn(drawn: list[tuple[int, int, int, int]], p95: float = 1.0) -> list[PlanNode]:
+    return [
+        PlanNode(i, f"n{i}", "", priority, TEN + first * SECOND, every, Pace(took * 1000, round(took * 1000 * p95)))
+        for i, (priority, first, every, took) in enumerate(drawn)
     ]
 
 
@@ -37,68 +47,67 @@ def test_a_node_every_five_minutes_has_twelve_slots_the_last_at_the_full_hour() 
     assert all(slot.wait_ms == 0 and slot.lost is None for slot in slots)
 
 
-def test_at_the_same_moment_the_higher_priority_goes_first_and_the_other_waits_for_its_end() -> None:
-    slots = simulate([node(1, every=3600), node(2, every=3600, priority=90, seconds=30)], TEN, END)
-    assert sorted(told(slots)) == [(1, "10:05:00", "10:05:30"), (2, "10:05:00", "10:05:00")]
+def planned(*nodes: PlanNode, end: str = "11:00") -> list[tuple[int, str, str]]:
+    return told(simulate(nodes, TEN, at(end)))
 
 
-def test_of_equal_priority_the_older_slot_goes_first() -> None:
-    blocker = node(3, "10:04:50", 3600, seconds=60)
-    slots = simulate([blocker, node(1, "10:05:20", 3600), node(2, "10:05:10", 3600)], TEN, END)
-    assert told(slots)[1:] == [(2, "10:05:10", "10:05:50"), (1, "10:05:20", "10:06:00")]
-
-
-def test_what_has_waited_a_whole_interval_goes_before_a_higher_priority() -> None:
-    blocker = node(3, "10:00:10", 3600, seconds=100)
-    low, high = node(1, "10:00:30", 60, priority=10), node(2, "10:01:00", 3600, priority=90)
-    begun = [slot for slot in simulate([low, high, blocker], TEN, at("10:01:49")) if slot.expected_start]
-    assert told(begun)[1:] == [(1, "10:00:30", "10:01:50"), (2, "10:01:00", "10:02:00")]
-
-
-def test_a_slot_that_finds_its_node_running_is_lost_to_its_overrun() -> None:
-    slots = simulate([node(1, every=60, seconds=70)], TEN, at("10:08"))
-    assert told(slots) == [
-        (1, "10:05:00", "10:05:00"), (1, "10:06:00", "overrun"), (1, "10:07:00", "10:07:00"),
-        (1, "10:08:00", "overrun"),
-    ]  # fmt: skip
-
-
-def test_a_slot_that_finds_its_node_waiting_is_lost_to_the_busy_olt() -> None:
-    slots = simulate([node(1, every=60), node(2, "10:04:50", 3600, seconds=100)], TEN, at("10:06"))
-    assert told(slots)[1:] == [(1, "10:05:00", "10:06:30"), (1, "10:06:00", "olt_busy")]
+def test_runs_of_an_olt_follow_each_other_by_the_rules_of_its_queue() -> None:
+    once, long = 3600, node(3, "10:04:50", 3600, seconds=60)
+    low, high = node(1, "10:00:30", 60, priority=10), node(2, "10:01:00", once, priority=90)
+    blocked = [node(1, every=60), node(2, "10:04:50", once, seconds=100)]
+    cron = node(1, "10:30", None, times=(at("10:15"), at("10:30"), at("11:30")))
+    cases = {
+        "of one moment the higher priority goes first and the other waits for its end": (
+            sorted(planned(node(1, every=once), node(2, every=once, priority=90, seconds=30))),
+            [(1, "10:05:00", "10:05:30"), (2, "10:05:00", "10:05:00")],
+        ),
+        "of equal priority the older slot goes first": (
+            planned(long, node(1, "10:05:20", once), node(2, "10:05:10", once))[1:],
+            [(2, "10:05:10", "10:05:50"), (1, "10:05:20", "10:06:00")],
+        ),
+        "what has waited a whole interval goes before a higher priority": (
+            [
+                one
+                for one in planned(low, high, node(3, "10:00:10", once, seconds=100), end="10:01:49")
+                if ":" in one[2]
+            ][1:],
+            [(1, "10:00:30", "10:01:50"), (2, "10:01:00", "10:02:00")],
+        ),
+        "a slot that finds its node running is lost to its overrun": (
+            [lost for *_, lost in planned(node(1, every=60, seconds=70), end="10:08")],
+            ["10:05:00", "overrun", "10:07:00", "overrun"],
+        ),
+        "a slot that finds its node waiting is lost to the busy OLT": (
+            planned(*blocked, end="10:06")[1:],
+            [(1, "10:05:00", "10:06:30"), (1, "10:06:00", "olt_busy")],
+        ),
+        "what runs when the plan begins is waited for": (
+            told(simulate([node(1), node(2)], at("10:05"), at("10:06"), Occupied(1, at("10:05:40")))),
+            [(1, "10:05:00", "overrun"), (2, "10:05:00", "10:05:40")],
+        ),
+        "what waits when the plan begins starts first": (
+            told(simulate([node(1, "10:10")], at("10:06"), at("10:10"), waiting=[Waiting(1, at("10:05"))])),
+            [(1, "10:05:00", "10:06:00"), (1, "10:10:00", "10:10:00")],
+        ),
+        "of slots that passed unseen only the latest is planned": (
+            told(simulate([node(1, "08:00")], at("10:07"), at("10:10"))),
+            [(1, "10:05:00", "10:07:00"), (1, "10:10:00", "10:10:00")],
+        ),
+        "a cron node has the slots of its line and one without a clock none": (
+            planned(cron, PlanNode(2, "x", "get_x", 40, None, 60, Pace(1, 1))),
+            [(1, "10:30:00", "10:30:00")],
+        ),
+    }
+    assert differing(cases) == {}
 
 
 def test_a_run_that_ends_in_the_very_moment_of_the_next_slot_loses_nothing() -> None:
-    slots = simulate([node(1, every=60, seconds=60)], TEN, END)
-    assert not any(slot.lost for slot in slots)
-
-
-def test_what_runs_when_the_plan_begins_is_waited_for() -> None:
-    slots = simulate([node(1, every=300), node(2)], at("10:05"), at("10:06"), Occupied(1, at("10:05:40")))
-    assert told(slots) == [(1, "10:05:00", "overrun"), (2, "10:05:00", "10:05:40")]
-
-
-def test_what_waits_when_the_plan_begins_starts_first() -> None:
-    slots = simulate([node(1, "10:10")], at("10:06"), at("10:10"), waiting=[Waiting(1, at("10:05"))])
-    assert told(slots) == [(1, "10:05:00", "10:06:00"), (1, "10:10:00", "10:10:00")]
-
-
-def test_of_slots_that_passed_unseen_only_the_latest_is_planned() -> None:
-    assert told(simulate([node(1, "08:00")], at("10:07"), at("10:10"))) == [
-        (1, "10:05:00", "10:07:00"), (1, "10:10:00", "10:10:00"),
-    ]  # fmt: skip
-
-
-def test_a_cron_node_has_the_slots_of_its_line_and_one_without_a_clock_none() -> None:
-    cron = node(1, "10:30", None, times=(at("10:15"), at("10:30"), at("11:30")))
-    stopped = PlanNode(2, "x", "get_x", 40, None, 60, Pace(1, 1))
-    assert told(simulate([cron, stopped], TEN, END)) == [(1, "10:30:00", "10:30:00")]
+    assert not any(slot.lost for slot in simulate([node(1, every=60, seconds=60)], TEN, END))
 
 
 def test_slow_runs_take_their_p95() -> None:
     two = [node(1, every=3600), node(2, every=3600)]
-    assert simulate(two, TEN, END, slow=True)[1].wait_ms == 20_000
-    assert simulate(two, TEN, END)[1].wait_ms == 10_000
+    assert [simulate(two, TEN, END, slow=slow)[1].wait_ms for slow in (True, False)] == [20_000, 10_000]
 
 
 NODES = st.lists(
@@ -112,10 +121,7 @@ NODES = st.lists(
 def test_nothing_overlaps_and_every_slot_is_planned_or_lost_exactly_once(
     drawn: list[tuple[int, int, int, int]], slow: bool
 ) -> None:
-    nodes = [
-        PlanNode(i, f"n{i}", "", priority, TEN + timedelta(seconds=first), every, Pace(took * 1000, took * 1500))
-        for i, (priority, first, every, took) in enumerate(drawn)
-    ]
+    nodes = of_drawn(drawn, 1.5)
     slots = simulate(nodes, TEN, END, slow=slow)
     assert sorted((s.node_id, s.scheduled_for) for s in slots) == sorted(
         (n.node_id, at) for n in nodes for at in n.slots(TEN, END)
@@ -130,13 +136,8 @@ def test_nothing_overlaps_and_every_slot_is_planned_or_lost_exactly_once(
 @pytest.mark.slow
 @given(NODES)
 def test_the_olt_is_never_idle_while_something_waits(drawn: list[tuple[int, int, int, int]]) -> None:
-    nodes = [
-        PlanNode(i, f"n{i}", "", priority, TEN + timedelta(seconds=first), every, Pace(took * 1000, took * 1000))
-        for i, (priority, first, every, took) in enumerate(drawn)
-    ]
-    runs = sorted(
-        (s.expected_start, s.scheduled_for, s.expected_end) for s in simulate(nodes, TEN, END) if s.expected_start
-    )
+    slots = simulate(of_drawn(drawn), TEN, END)
+    runs = sorted((s.expected_start, s.scheduled_for, s.expected_end) for s in slots if s.expected_start)
     ends = [TEN, *(end for _, _, end in runs if end)]
     for (start, slot, _), before in zip(runs, ends, strict=False):
         assert start is not None
@@ -146,9 +147,8 @@ def test_the_olt_is_never_idle_while_something_waits(drawn: list[tuple[int, int,
 def test_a_plan_made_again_keeps_what_was_planned_before_now() -> None:
     before = plans.make([node(1), node(2, seconds=30)], TEN, TEN)
     again = plans.make([node(1, "10:35", 300)], TEN, at("10:32"), before=before, why="node 2 was disabled")
-    assert [slot for slot in again.slots if slot.scheduled_for <= at("10:32")] == [
-        slot for slot in before.slots if slot.scheduled_for <= at("10:32")
-    ]
+    kept, as_before = ([slot for slot in one.slots if slot.scheduled_for <= at("10:32")] for one in (again, before))
+    assert kept == as_before
     assert {slot.node_id for slot in again.slots if slot.scheduled_for > at("10:32")} == {1}
     assert len(again) == 18
 
@@ -156,7 +156,7 @@ def test_a_plan_made_again_keeps_what_was_planned_before_now() -> None:
 def test_a_slot_that_waits_is_planned_anew_not_twice() -> None:
     before = plans.make([node(1)], TEN, TEN)
     again = plans.make([node(1, "10:10")], TEN, at("10:06"), waiting=[Waiting(1, at("10:05"))], before=before)
-    assert told(list(again.slots))[0] == (1, "10:05:00", "10:06:00")
+    assert told(again.slots)[0] == (1, "10:05:00", "10:06:00")
     assert len(again) == 12
 
 
@@ -170,9 +170,8 @@ def test_a_plan_comes_back_from_json_as_it_was() -> None:
 
 
 def test_eight_nodes_of_twelve_slots_take_less_than_3_kb() -> None:
-    nodes = [
-        node(100_000 + i, seconds=20, key=f"onu_rx_power_{i}", task_type=f"get_onu_rx_power_{i}") for i in range(8)
-    ]
+    keys = [f"onu_rx_power_{i}" for i in range(8)]
+    nodes = [node(100_000 + i, seconds=20, key=key, task_type=f"get_{key}") for i, key in enumerate(keys)]
     made = plans.make(nodes, TEN, TEN, why="task_interval_changed")
     assert len(made) == 96
     assert len(json.dumps(plans.as_json(made), separators=(",", ":"))) < 3000

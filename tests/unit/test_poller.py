@@ -11,6 +11,7 @@ from jobs.snmp.getting import PROBE_OID
 from portal.domain.composite import CompositeResult, CompositeWork, ReadingSpec, SnmpTarget, StepWork
 from portal.domain.readings import ValueSpec, ValueType
 from portal.domain.statuses import ErrorKind, NodeKind, SkipReason, StepStatus
+from testing.fake_olts import Gone, Lease, Ticking, failing
 
 TABLE = "1.3.6.1.4.1.2011.6"
 STATE = ReadingSpec("onu_state", f"{TABLE}.1", ValueSpec(ValueType.NUMBER))
@@ -21,10 +22,6 @@ UPTIME = ReadingSpec("uptime", PROBE_OID, ValueSpec(ValueType.NUMBER), scalar=Tr
 KEYS = tuple(f"4194304000.{onu}" for onu in (0, 1, 2, 5))
 START = datetime(2026, 11, 2, 10, 0, tzinfo=UTC)
 SECRET = "s3cret-community"  # noqa: S105  # planted, to be looked for
-
-
-class Gone(BaseException):
-    """Stands for a lost lease."""
 
 
 def olt(keys=KEYS, **settings) -> FakeSession:
@@ -90,18 +87,16 @@ def test_a_discovery_that_was_cut_short_adds_to_the_known_onus():
 
 
 def test_a_get_with_no_onu_to_ask_for_is_skipped_and_does_not_fail_the_composite():
-    session = olt()
-    result = run(session, GET_POWER, step(NodeKind.GET, UPTIME, node_id=9))
-    assert result.steps[0].status is StepStatus.SKIPPED
-    assert result.steps[0].skip_reason is SkipReason.NO_ONUS
-    assert result.succeeded and result.steps[1].rows == 1
+    result = run(olt(), GET_POWER, step(NodeKind.GET, UPTIME, node_id=9))
+    skipped, after = result.steps
+    assert (skipped.status, skipped.skip_reason) == (StepStatus.SKIPPED, SkipReason.NO_ONUS)
+    assert result.succeeded and after.rows == 1
 
 
 def test_a_composite_with_nothing_to_ask_opens_no_session():
-    def refuse(target):
-        raise AssertionError("opened")
-
-    assert run(refuse, GET_POWER).succeeded
+    targets = []
+    assert run(fake_factory(olt(), targets), GET_POWER).succeeded
+    assert targets == []
 
 
 def test_a_get_after_a_complete_discovery_of_nobody_succeeds_with_no_rows():
@@ -165,12 +160,7 @@ def test_a_dead_olt_is_given_up_after_the_first_request_and_the_rest_is_skipped(
 
 def test_an_olt_that_dies_midway_keeps_the_readings_of_the_steps_before():
     result = run(olt(faults=Faults(dies_after=2)), DISCOVERY, GET_POWER, GET_NAME, DISCOVERY)
-    assert [item.status for item in result.steps] == [
-        StepStatus.SUCCESS,
-        StepStatus.SUCCESS,
-        StepStatus.FAILED,
-        StepStatus.SKIPPED,
-    ]
+    assert [item.status.value for item in result.steps] == ["SUCCESS", "SUCCESS", "FAILED", "SKIPPED"]
     assert result.answered and len(result.steps[1].columns[0].readings) == 4
 
 
@@ -194,16 +184,11 @@ def test_a_get_whose_every_instance_failed_is_failed():
 
 
 def test_the_time_limit_of_a_step_keeps_its_rows_and_does_not_stop_the_chain():
-    now = [0.0]
-
-    def tick(request):
-        now[0] += 6.0
-
-    keys = tuple(f"4194304000.{onu}" for onu in range(100))
+    clock, keys = Ticking(6.0), tuple(f"4194304000.{onu}" for onu in range(100))
     slow = step(NodeKind.DISCOVERY, STATE, time_limit=10.0)
-    result = run(olt(keys, on_request=tick), slow, GET_NAME, monotonic=lambda: now[0])
-    assert result.steps[0].error_kind is ErrorKind.TIME_LIMIT and result.steps[0].rows == 40
-    assert result.steps[1].status is StepStatus.SUCCESS and result.steps[1].rows == 40
+    first, second = run(olt(keys, on_request=clock.tick), slow, GET_NAME, monotonic=clock).steps
+    assert (first.error_kind, first.rows) == (ErrorKind.TIME_LIMIT, 40)
+    assert (second.status, second.rows) == (StepStatus.SUCCESS, 40)
 
 
 @pytest.mark.parametrize(
@@ -222,25 +207,16 @@ def test_one_session_serves_the_whole_composite_and_is_closed():
 
 
 def test_a_lost_lease_passes_through_after_the_session_is_closed():
-    session, seen = olt(), []
-
-    def checkpoint():
-        seen.append(len(session.requests))
-        if len(session.requests) == 1:
-            raise Gone
-
+    session = olt()
+    lease = Lease(session, lost_at=3)
     with pytest.raises(Gone):
-        run(session, DISCOVERY, GET_POWER, checkpoint=checkpoint)
+        run(session, DISCOVERY, GET_POWER, checkpoint=lease)
     assert session.closed and len(session.requests) == 1
-    assert seen == [0, 0, 1]  # before opening, before the walk, before the GET
+    assert lease.seen == [0, 0, 1]  # before opening, before the walk, before the GET
 
 
 def test_a_fault_of_our_own_code_is_raised_after_the_session_is_closed():
-    class Broken(FakeSession):
-        def next_rows(self, oids, max_repetitions):
-            raise ZeroDivisionError
-
-    session = Broken()
+    session = FakeSession(on_request=failing(ZeroDivisionError()))
     with pytest.raises(ZeroDivisionError):
         run(session, DISCOVERY)
     assert session.closed

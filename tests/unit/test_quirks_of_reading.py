@@ -4,45 +4,31 @@ The numbers are those of the project's list of quirks; those of indexes and valu
 """
 
 import threading
+from collections import Counter
 
 import pytest
 
 from jobs.snmp.errors import SnmpTimeout
 from jobs.snmp.fake import FakeSession, Faults
-from jobs.snmp.getting import get_many
 from jobs.snmp.pace import FIRST_GAP, GOOD_RUN, LONGEST_GAP, Pace
 from jobs.snmp.session import SnmpType, VarBind
 from jobs.snmp.walking import MAX_SILENT_PORTS
 from portal.domain.statuses import ErrorKind
 from portal.domain.table_sizes import WALK, KnownSize, SizeOutcome
-from tests.unit.test_walking import sizes, walked
+from testing.fake_olts import Ticking
+from tests.unit import test_getting, test_walking
+from tests.unit.test_getting import OIDS, got
+from tests.unit.test_walking import AFTER, A, B, sizes, table, values, walked
 
-A, B, AFTER = "1.3.6.1.4.1.5.1", "1.3.6.1.4.1.5.2", "1.3.6.1.4.1.5.9.0"
 PORTS = [str(4194304000 + 256 * port) for port in range(4)]
 
 
-def table(root: str, ports=PORTS, onus: int = 18) -> dict[str, int]:
-    return {f"{root}.{port}.{onu}": onu for port in ports for onu in range(onus)}
-
-
 def olt(*roots: str, ports=PORTS, **settings) -> FakeSession:
-    values = {AFTER: 0}
-    for root in roots:
-        values |= table(root, ports)
-    return FakeSession(values, columns=roots, **settings)
-
-
-def got(session, oids, **settings):
-    defaults = {"max_varbinds": 50, "deadline": 100.0, "checkpoint": lambda: None, "clock": lambda: 0.0}
-    return get_many(session, oids, **(defaults | {"pause": lambda seconds: None} | settings))
+    return test_walking.olt(*roots, rows=18, ports=ports, columns=roots, **settings)
 
 
 def ports_of(column) -> dict[str, int]:
-    found: dict[str, int] = {}
-    for index, _ in column.rows:
-        port = index.partition(".")[0]
-        found[port] = found.get(port, 0) + 1
-    return found
+    return dict(Counter(index.partition(".")[0] for index, _ in column.rows))
 
 
 def both(name: str) -> pytest.MarkDecorator:
@@ -55,7 +41,7 @@ def test_quirk_01_a_name_that_does_not_increase_ends_the_column_with_its_rows_an
     session = olt(A, faults=Faults(stuck_at=stuck), vague=vague)
     (column,) = walked(session, A).columns
     assert not column.complete and column.error_kind is ErrorKind.NOT_INCREASING and stuck in column.message
-    assert len(column.rows) == 18 + 4 and len(session.requests) <= 3
+    assert len(column.rows) == 18 + 4 and f"{A}.{column.rows[-1][0]}" == stuck and len(session.requests) <= 3
 
 
 @pytest.mark.parametrize(
@@ -89,10 +75,11 @@ def test_quirk_02_a_walk_that_dies_is_not_complete(vague):
 
 @both("vague")
 def test_quirk_03_empty_is_not_the_same_as_unsupported(vague):
-    rows = table(A) | {AFTER: 0}
+    rows = table(A, 18, PORTS) | {AFTER: 0}
     empty, missing = walked(FakeSession(rows, columns=[A, B], vague=vague), B, "1.3.6.1.4.1.5.4").columns
     assert empty.complete and empty.supported and not empty.rows
     assert not missing.complete and not missing.supported and missing.error_kind is ErrorKind.NO_SUCH_OBJECT
+    assert "1.3.6.1.4.1.5.4" in missing.message and "view" in missing.message
 
 
 @both("vague")
@@ -153,7 +140,7 @@ def test_quirk_06_silence_at_large_requests_is_answered_by_small_ones_and_rememb
 
 def test_quirk_06_an_answer_that_is_cut_short_loses_nothing():
     result = walked(olt(A, B, faults=Faults(cut_answers_to=7)), A, B)
-    assert result.complete and result.rows == 144
+    assert result.complete and result.rows == 144 and values(result.columns[1]) == [*range(18)] * 4
     assert {one.outcome for one in result.sizes} >= {SizeOutcome.TRUNCATED}
 
 
@@ -185,14 +172,17 @@ def test_quirk_11_the_name_that_a_version_1_device_does_not_have_is_dropped_and_
     session = olt(A, v1=True, faults=Faults(names_the_guilty=points))
     asked = [f"{A}.{PORTS[0]}.{onu}" for onu in range(18)]
     result = got(session, [*asked[:9], f"{B}.1", *asked[9:]])
-    assert all(not result.values[oid].missing for oid in asked) and result.values[f"{B}.1"].missing
-    assert len(session.requests) == 3 if points else len(session.requests) > 3
+    assert all(not result.values[oid].missing for oid in asked) and result.failed == {}
+    assert result.values[f"{B}.1"].type is SnmpType.NO_SUCH_OBJECT
+    asked_for = [len(request.oids) for request in session.requests]
+    assert asked_for == [19, 1, 18] if points else len(asked_for) > 3
 
 
 def test_quirk_11_the_name_that_silences_a_device_is_found_by_division():
-    poison = f"{A}.{PORTS[0]}.7"
-    result = got(olt(A, faults=Faults(guilty=frozenset({poison}))), [f"{A}.{PORTS[0]}.{onu}" for onu in range(18)])
-    assert result.failed == {poison: ErrorKind.TIMEOUT} and len(result.values) == 17
+    result = got(test_getting.olt(faults=Faults(guilty=frozenset({OIDS[33]}))))
+    assert result.failed == {OIDS[33]: ErrorKind.TIMEOUT}
+    assert len(result.values) == 119 and result.error_kind is None and not result.dead
+    assert result.timeouts == 4 and OIDS[33] in result.message
 
 
 def test_quirk_12_the_operator_is_told_which_subtree_is_empty_and_that_a_view_may_be_the_cause():
@@ -203,6 +193,7 @@ def test_quirk_12_the_operator_is_told_which_subtree_is_empty_and_that_a_view_ma
 def test_quirk_13_a_table_without_end_is_cut_at_the_row_limit_and_says_so():
     (column,) = walked(olt(A), A, max_rows=30).columns
     assert len(column.rows) == 30 and not column.complete and "more than 30 rows" in column.message
+    assert column.error_kind is ErrorKind.INCOMPLETE
 
 
 def test_quirk_14_after_a_silence_one_request_fewer_is_under_way_and_the_next_comes_later():
@@ -244,7 +235,7 @@ def test_quirk_14_an_agent_that_cannot_serve_two_at_once_is_soon_asked_one_at_a_
                 with lock:
                     busy[0] -= 1
 
-    rows = table(A, PORTS, 20)
+    rows = table(A, 20, PORTS)
     make = lambda: OneAtATime(rows | {"1.3.6.1.2.1.1.3.0": 1}, columns=[A])  # noqa: E731
     result = got(make(), list(rows), max_varbinds=4, max_inflight=2, open_more=make, roots=[A])
     assert {one.outcome for one in result.sizes} == {SizeOutcome.ANSWERED} and result.batch_size == 4  # not the size
@@ -253,27 +244,22 @@ def test_quirk_14_an_agent_that_cannot_serve_two_at_once_is_soon_asked_one_at_a_
 
 
 def test_quirk_15_a_walk_cut_by_its_time_limit_goes_on_there_the_next_time():
-    now = [0.0]
-
-    def tick(request):
-        now[0] += 10.0
-
-    first = walked(olt(A, B, on_request=tick), A, B, deadline=25.0, clock=lambda: now[0])
+    clock = Ticking(10.0)
+    first = walked(olt(A, B, on_request=clock.tick), A, B, deadline=25.0, clock=clock)
     assert [column.error_kind for column in first.columns] == [ErrorKind.TIME_LIMIT] * 2
-    resume = {column.root: column.stopped_at for column in first.columns}
-    second = walked(olt(A, B), A, B, resume=resume)
+    second = walked(olt(A, B), A, B, resume={column.root: column.stopped_at for column in first.columns})
+    indexes = [name.removeprefix(f"{A}.") for name in table(A, 18, PORTS)]
     for before, after in zip(first.columns, second.columns, strict=True):
         assert after.complete and after.started_at == before.stopped_at == before.rows[-1][0]
-        assert [index for index, _ in (*before.rows, *after.rows)] == [name.removeprefix(f"{A}.") for name in table(A)]
+        assert [index for index, _ in (*before.rows, *after.rows)] == indexes
 
 
 def test_quirk_15_a_resumed_walk_that_finds_no_further_row_is_complete_from_there():
     session = olt(A)
     (column,) = walked(session, A, resume={A: f"{PORTS[3]}.17"}).columns
     assert column.complete and not column.rows and column.started_at == column.stopped_at == f"{PORTS[3]}.17"
-    assert [request.kind for request in session.requests] == [
-        "next"
-    ]  # it is not empty, so nobody asks whether it exists
+    # It is not empty, so nobody asks whether it exists.
+    assert [request.kind for request in session.requests] == ["next"]
 
 
 def test_quirk_15_nonsense_to_resume_from_spoils_its_own_column_and_is_never_sent():

@@ -15,15 +15,15 @@ from testing.cast import HOUR, MINUTE, SANTIAGO, SECOND, TEN
 KEY = TrackerKey(1, "discovery", TEN)
 
 
-@pytest.mark.parametrize(
-    ("slot", "hour"),
-    [
-        (TEN, TEN - HOUR), (TEN + SECOND, TEN), (TEN + 30 * MINUTE, TEN), (TEN + HOUR, TEN),
-        (TEN + HOUR + SECOND, TEN + HOUR),
-    ],
-)  # fmt: skip
-def test_a_slot_belongs_to_the_hour_that_it_ends_or_lies_in(slot: datetime, hour: datetime) -> None:
-    assert quota.hour_of(slot) == hour
+def test_a_slot_belongs_to_the_hour_that_it_ends_or_lies_in() -> None:
+    hours = {
+        TEN: TEN - HOUR,
+        TEN + SECOND: TEN,
+        TEN + 30 * MINUTE: TEN,
+        TEN + HOUR: TEN,
+        TEN + HOUR + SECOND: TEN + HOUR,
+    }
+    assert {slot: quota.hour_of(slot) for slot in hours} == hours
 
 
 def test_enabled_at_ten_to_eleven_each_five_minutes_promises_two_runs_and_then_twelve() -> None:
@@ -32,10 +32,8 @@ def test_enabled_at_ten_to_eleven_each_five_minutes_promises_two_runs_and_then_t
 
 
 def test_a_cron_line_promises_the_times_at_which_it_fires() -> None:
-    clock = Clock(
-        "get_rx", TEN + 30 * MINUTE, None, (TEN + 15 * MINUTE, TEN + 30 * MINUTE, TEN + HOUR, TEN + 90 * MINUTE)
-    )
-    assert clock.slots(TEN) == 2  # 10:15 has gone by
+    fires = [TEN + minutes * MINUTE for minutes in (15, 30, 60, 90)]
+    assert Clock("get_rx", TEN + 30 * MINUTE, None, tuple(fires)).slots(TEN) == 2  # 10:15 has gone by
 
 
 @given(st.integers(1, 7200), st.integers(-7200, 7200), st.integers(1, 6))
@@ -61,46 +59,34 @@ def test_a_range_of_slots_falls_into_hours_without_loss(count: int, interval: in
         assert quota.slots_in(first, interval, hour, min(hour + HOUR, last)) == slots
 
 
-def test_a_range_of_a_cron_line_falls_into_hours_by_even_steps() -> None:
-    assert quota.slots_by_hour(TEN + MINUTE, TEN + MINUTE, 1) == {TEN: 1}
+def test_each_end_counts_in_one_column() -> None:
+    counts = {
+        ExecutionStatus.SUCCESS: Counts(completed=3),
+        ExecutionStatus.FAILED: Counts(failed=3),
+        ExecutionStatus.INTERRUPTED: Counts(skipped=3),
+        None: Counts(skipped=3),
+    }
+    assert {status: Settlement(KEY, status, None, slots=3).counts for status in counts} == counts
+    assert {one.required for one in counts.values()} == {3}
 
 
-@pytest.mark.parametrize(
-    ("status", "column"),
-    [
-        (ExecutionStatus.SUCCESS, "completed"), (ExecutionStatus.FAILED, "failed"),
-        (ExecutionStatus.INTERRUPTED, "skipped"), (None, "skipped"),
-    ],
-)  # fmt: skip
-def test_each_end_counts_in_one_column(status: ExecutionStatus | None, column: str) -> None:
-    counts = Settlement(KEY, status, None, slots=3).counts
-    assert getattr(counts, column) == 3 and counts.required == 3
-
-
-@pytest.mark.parametrize(
-    ("counts", "status", "severity"),
-    [
-        (Counts(4, 0, 0), QuotaStatus.COMPLETED, None),
-        (Counts(0, 0, 0), QuotaStatus.COMPLETED, None),
-        (Counts(8, 2, 0), QuotaStatus.PARTIAL, None),
-        (Counts(79, 21, 0), QuotaStatus.QUOTA_NOT_MET, Severity.LOW),
-        (Counts(70, 30, 0), QuotaStatus.QUOTA_NOT_MET, Severity.LOW),
-        (Counts(69, 31, 0), QuotaStatus.QUOTA_NOT_MET, Severity.MEDIUM),
-        (Counts(51, 49, 0), QuotaStatus.QUOTA_NOT_MET, Severity.MEDIUM),
-        (Counts(2, 2, 0), QuotaStatus.QUOTA_NOT_MET, Severity.HIGH),
-        (Counts(21, 0, 79), QuotaStatus.QUOTA_NOT_MET, Severity.HIGH),
-        (Counts(20, 0, 80), QuotaStatus.QUOTA_NOT_MET, Severity.CRITICAL),
-        (Counts(0, 0, 12), QuotaStatus.FAILED, Severity.CRITICAL),
-        (Counts(9, 0, 0, pending=3), QuotaStatus.QUOTA_NOT_MET, Severity.LOW),
-    ],
-)
-def test_an_hour_is_judged_by_the_share_that_was_completed(
-    counts: Counts, status: QuotaStatus, severity: Severity | None
-) -> None:
-    assert (quota.judge(counts), quota.severity(counts)) == (status, severity)
-
-
-def test_the_hour_of_an_olt_that_was_disabled_is_interrupted() -> None:
+def test_an_hour_is_judged_by_the_share_that_was_completed() -> None:
+    missed = QuotaStatus.QUOTA_NOT_MET
+    judged = {
+        Counts(4, 0, 0): (QuotaStatus.COMPLETED, None),
+        Counts(0, 0, 0): (QuotaStatus.COMPLETED, None),
+        Counts(8, 2, 0): (QuotaStatus.PARTIAL, None),
+        Counts(79, 21, 0): (missed, Severity.LOW),
+        Counts(70, 30, 0): (missed, Severity.LOW),
+        Counts(69, 31, 0): (missed, Severity.MEDIUM),
+        Counts(51, 49, 0): (missed, Severity.MEDIUM),
+        Counts(2, 2, 0): (missed, Severity.HIGH),
+        Counts(21, 0, 79): (missed, Severity.HIGH),
+        Counts(20, 0, 80): (missed, Severity.CRITICAL),
+        Counts(0, 0, 12): (QuotaStatus.FAILED, Severity.CRITICAL),
+        Counts(9, 0, 0, pending=3): (missed, Severity.LOW),
+    }
+    assert {counts: (quota.judge(counts), quota.severity(counts)) for counts in judged} == judged
     assert quota.judge(Counts(1, 0, 3), interrupted=True) is QuotaStatus.INTERRUPTED
 
 
@@ -110,10 +96,8 @@ def first_risk(counts: Counts, begin: datetime | None = None) -> int | None:
 
 
 def test_a_promise_is_at_risk_when_more_than_twenty_points_of_its_slots_were_due_and_are_not_completed() -> None:
-    assert first_risk(Counts(completed=4, pending=6)) == 42  # 7 of 10 were due
-    assert first_risk(Counts(pending=12)) == 15
-    assert first_risk(Counts(completed=10, pending=2)) is None
-    assert first_risk(Counts()) is None
+    counts = [Counts(completed=4, pending=6), Counts(pending=12), Counts(completed=10, pending=2), Counts()]
+    assert [first_risk(one) for one in counts] == [42, 15, None, None]  # at 10:42 7 of 10 were due
 
 
 def test_a_slot_that_waits_or_runs_puts_no_promise_at_risk_and_an_hourly_one_not_either() -> None:
@@ -122,9 +106,8 @@ def test_a_slot_that_waits_or_runs_puts_no_promise_at_risk_and_an_hourly_one_not
 
 
 def test_a_promise_that_begins_late_in_its_hour_is_measured_from_there() -> None:
-    assert first_risk(Counts(pending=2), TEN + 50 * MINUTE) == 60
-    assert first_risk(Counts(pending=6), TEN + 30 * MINUTE) == 40
-    assert first_risk(Counts(pending=6), TEN + HOUR) == 60
+    late = [(2, TEN + 50 * MINUTE), (6, TEN + 30 * MINUTE), (6, TEN + HOUR)]
+    assert [first_risk(Counts(pending=pending), begin) for pending, begin in late] == [60, 40, 60]
 
 
 def test_a_promise_that_cannot_be_kept_any_more_is_at_risk_from_then_on() -> None:
@@ -140,7 +123,8 @@ def test_slots_by_hour_counts_as_one_who_counts_each(count: int, interval: int, 
     assert quota.slots_by_hour(slots[0], slots[-1], count) == by_hand
 
 
-def test_a_stop_of_ten_years_is_counted_hour_by_hour_and_not_slot_by_slot() -> None:
+def test_a_stop_of_one_slot_or_of_ten_years_is_counted_hour_by_hour_and_not_slot_by_slot() -> None:
+    assert quota.slots_by_hour(TEN + MINUTE, TEN + MINUTE, 1) == {TEN: 1}
     hours = quota.slots_by_hour(TEN, TEN + 87_600 * HOUR, 87_600 * 120 + 1)
     assert len(hours) == 87_601 and set(list(hours.values())[1:]) == {120}
 

@@ -35,17 +35,21 @@ from testing.virtual import cron_in, many_olts
 SANTIAGO = "America/Santiago"
 
 
-def one_node(
-    *events: tuple[datetime, Event], interval: int = 300, median: float = 10.0, pollers: int = 1, until: datetime,
-    first: datetime = TEN + MINUTE, more: tuple[NodeSpec, ...] = (),
-) -> Machine:  # fmt: skip
-    """A discovery on OLT 1, whose runs take exactly `median` seconds, lived up to a moment."""
-    node = NodeSpec(1, 1, "discovery", NodeKind.DISCOVERY, interval, first=first, median=median, priority=90)
-    world = World((OltSpec(1, "OLT-1"), OltSpec(2, "OLT-2")), (node, *more), Rules({ALL_SITES: pollers}))
-    machine = Machine(world, TEN, next_cron=cron_in("UTC"), fortune=Fortune(1, sigma=0), history=events, keep_all=True)
+def lived(world: World, until: datetime, begin: datetime = TEN, zone: str = "UTC", **more: Any) -> Machine:
+    machine = Machine(world, begin, next_cron=cron_in(zone), keep_all=True, **more)
     machine.run(until)
     assert machine.audit() == [] and machine.wrong_slots() == []
     return machine
+
+
+def one_node(
+    *events: tuple[datetime, Event], interval: int = 300, median: float = 10.0, until: datetime,
+    first: datetime = TEN + MINUTE, more: tuple[NodeSpec, ...] = (), **rules: Any,
+) -> Machine:  # fmt: skip
+    """A discovery on OLT 1 and a single poller, lived up to a moment; runs take exactly `median` seconds."""
+    node = NodeSpec(1, 1, "discovery", NodeKind.DISCOVERY, interval, first=first, median=median, priority=90)
+    world = World((OltSpec(1, "OLT-1"), OltSpec(2, "OLT-2")), (node, *more), Rules({ALL_SITES: 1}, **rules))
+    return lived(world, until, fortune=Fortune(1, sigma=0), history=events)
 
 
 def ended(machine: Machine) -> list[Run]:
@@ -58,14 +62,13 @@ def skipped(machine: Machine) -> list[tuple[SkipReason, int]]:
 
 
 def test_the_same_seed_lives_the_same_day() -> None:
-    def lived() -> Counter[SkipReason]:
-        world = many_olts(TEN, 3, cron_in("UTC"), olts=10, pollers=2)
-        events = scenario(world, TEN, TEN + 6 * HOUR, 3, Havoc())
-        machine = Machine(world, TEN, next_cron=cron_in("UTC"), seed=3, history=events)
+    world = many_olts(TEN, 3, cron_in("UTC"), olts=10, pollers=2)
+    events = scenario(world, TEN, TEN + 6 * HOUR, 3, Havoc())
+    machines = [Machine(world, TEN, next_cron=cron_in("UTC"), seed=3, history=events) for _ in range(2)]
+    for machine in machines:
         machine.run(TEN + 6 * HOUR)
-        return machine.state.figures.skipped
-
-    assert lived() == lived() != Counter()
+    first, second = (machine.state.figures.skipped for machine in machines)
+    assert first == second != Counter()
 
 
 # The clock on the wall
@@ -90,9 +93,7 @@ def test_a_day_has_24_trackers_of_each_task_type_whatever_the_clock_on_the_wall_
         NodeSpec(3, 1, "often", NodeKind.GET, None, "*/10 * * * *", next_cron("*/10 * * * *", begin), **every),
         NodeSpec(4, 1, "midnight", NodeKind.GET, None, "0 0 * * *", next_cron("0 0 * * *", begin), **every),
     )  # fmt: skip
-    machine = Machine(World((olt,), nodes), begin, next_cron=next_cron, keep_all=True)
-    machine.run(begin + 2 * DAY + 2 * HOUR)
-    assert machine.audit() == [] and machine.wrong_slots() == []
+    machine = lived(World((olt,), nodes), begin + 2 * DAY + 2 * HOUR, begin, SANTIAGO)
     hours = [midnight.replace(minute=0) + number * HOUR for number in range(1, 49)]
     for task, required in (("discovery", 6), ("get_hourly", 1), ("get_often", 6)):
         found = [one for one in machine.state.ledger.all() if one.key.task_type == task and one.key.hour in hours]
@@ -102,20 +103,25 @@ def test_a_day_has_24_trackers_of_each_task_type_whatever_the_clock_on_the_wall_
     assert len(nightly) == 2 and all(run.status is ExecutionStatus.SUCCESS for run in nightly)
 
 
+def required(machine: Machine) -> dict[datetime, int]:
+    return {one.key.hour: one.counts.required for one in machine.state.ledger.all()}
+
+
 def test_a_slot_on_the_full_hour_is_the_last_of_the_hour_before() -> None:
     machine = one_node(first=TEN + 5 * MINUTE, until=TEN + 3 * HOUR)
-    required = {one.key.hour: one.counts.required for one in machine.state.ledger.all()}
-    assert required == {TEN: 12, TEN + HOUR: 12, TEN + 2 * HOUR: 12, TEN + 3 * HOUR: 12}
+    assert required(machine) == {TEN + hour * HOUR: 12 for hour in range(4)}
 
 
 # Rules, one by one
 
 
+def switched_off(off: datetime, on: datetime, until: datetime, **rules: Any) -> Machine:
+    return one_node((off, SetNodeEnabled(1, False)), (on, SetNodeEnabled(1, True)), until=until, **rules)
+
+
 def test_a_node_enabled_at_ten_to_eleven_has_two_slots_and_then_twelve() -> None:
-    off, on = TEN + 10 * SECOND, TEN + 50 * MINUTE
-    machine = one_node((off, SetNodeEnabled(1, False)), (on, SetNodeEnabled(1, True)), until=TEN + 2 * HOUR)
-    required = {one.key.hour: one.counts.required for one in machine.state.ledger.all()}
-    assert required[TEN] == 2 and required[TEN + HOUR] == 12
+    hours = required(switched_off(TEN + 10 * SECOND, TEN + 50 * MINUTE, until=TEN + 2 * HOUR))
+    assert (hours[TEN], hours[TEN + HOUR]) == (2, 12)
 
 
 def test_a_run_that_is_longer_than_its_interval_costs_the_slots_that_it_covers() -> None:
@@ -276,9 +282,7 @@ def test_pollers_of_a_site_see_only_its_olts() -> None:
     queues = Queues()
     queues.push(ticket(1, 1, site="lima"))
     queues.push(ticket(2, 2))
-    assert claimed(queues, site="lima") == [1]
-    assert claimed(queues, site="cusco") == []
-    assert claimed(queues) == [2]
+    assert [claimed(queues, site=site) for site in ("lima", "cusco", ALL_SITES)] == [[1], [], [2]]
 
 
 # What if
@@ -323,8 +327,8 @@ def test_what_if_judges_the_whole_hours_that_it_lives(now: datetime) -> None:
 
 @pytest.mark.parametrize("late", [timedelta(), SECOND, 7 * MINUTE, 3 * DAY])
 def test_what_if_lives_cron_lines_whose_next_run_has_just_passed(late: timedelta) -> None:
-    cron = {"interval_seconds": None, "cron": "*/5 * * * *", "first": TEN}
-    found = foreseen(of_one_minute(1, **cron), now=TEN + late, hours=2)
+    every_five = of_one_minute(1, interval_seconds=None, cron="*/5 * * * *", first=TEN)
+    found = foreseen(every_five, now=TEN + late, hours=2)
     assert (found.required, found.completed) == (24, 24)
 
 
@@ -380,28 +384,18 @@ def test_what_if_refuses_nonsense(change: Change, words: str) -> None:
 
 
 def test_from_end_the_next_run_comes_an_interval_after_the_end() -> None:
-    node = NodeSpec(1, 1, "discovery", NodeKind.DISCOVERY, 600, first=TEN + MINUTE, median=200.0)
-    world = World((OltSpec(1, "OLT-1"),), (node,), Rules(from_end=True))
-    machine = Machine(world, TEN, next_cron=cron_in("UTC"), fortune=Fortune(1, sigma=0), keep_all=True)
-    machine.run(TEN + HOUR)
-    assert machine.audit() == [] and machine.wrong_slots() == []
+    machine = one_node(interval=600, median=200.0, until=TEN + HOUR, from_end=True)
     assert [run.scheduled_for - TEN for run in ended(machine)][:3] == [MINUTE, 860 * SECOND, 1660 * SECOND]
 
 
 def test_from_end_a_node_that_is_enabled_again_runs_an_interval_later() -> None:
-    node = NodeSpec(1, 1, "discovery", NodeKind.DISCOVERY, 600, first=TEN + MINUTE)
-    world = World((OltSpec(1, "OLT-1"),), (node,), Rules(from_end=True))
-    events = ((TEN + 5 * MINUTE, SetNodeEnabled(1, False)), (TEN + 30 * MINUTE, SetNodeEnabled(1, True)))
-    machine = Machine(world, TEN, next_cron=cron_in("UTC"), fortune=Fortune(1, sigma=0), history=events, keep_all=True)
-    machine.run(TEN + 45 * MINUTE)
+    machine = switched_off(TEN + 5 * MINUTE, TEN + 30 * MINUTE, TEN + 45 * MINUTE, interval=600, from_end=True)
     assert [run.scheduled_for - TEN for run in ended(machine)] == [MINUTE, 40 * MINUTE]
 
 
 def test_recorded_durations_are_lived_one_after_the_other() -> None:
-    lengths = (1.0, 2.0, 3.0, 4.0)
-    node = NodeSpec(1, 1, "discovery", NodeKind.DISCOVERY, 60, first=TEN + MINUTE, durations=lengths)
-    world = World((OltSpec(1, "OLT-1"),), (node,), Rules())
-    machine = Machine(world, TEN, next_cron=cron_in("UTC"), fortune=Fortune(1), keep_all=True)
-    machine.run(TEN + 8 * MINUTE + 30 * SECOND)
-    lived = [(run.finished_at - run.started_at) // SECOND for run in ended(machine) if run.finished_at]
-    assert lived == [(lived[0] - 1 + place) % 4 + 1 for place in range(8)]
+    node = NodeSpec(1, 1, "discovery", NodeKind.DISCOVERY, 60, first=TEN + MINUTE, durations=(1.0, 2.0, 3.0, 4.0))
+    world = World((OltSpec(1, "OLT-1"),), (node,))
+    machine = lived(world, TEN + 8 * MINUTE + 30 * SECOND, fortune=Fortune(1))
+    took = [(run.finished_at - run.started_at) // SECOND for run in ended(machine) if run.finished_at]
+    assert took == [(took[0] - 1 + place) % 4 + 1 for place in range(8)]
