@@ -42,84 +42,73 @@ HUNDREDTHS = number(scale=0.01, sentinels=(0,), unit="dBm")
 DBM_TEXT = number(unit="dBm")
 
 
-@pytest.mark.parametrize(
-    ("spec", "raw", "value"),
-    [
-        *[(spec, 3560, -22.88) for spec in (ZTE_ONU, ZTE_ONU_1082)],
-        *[(spec, 5000, -20.0) for spec in (ZTE_ONU, ZTE_ONU_1082)],
-        *[(spec, 16050, 2.1) for spec in (ZTE_ONU, ZTE_ONU_1082)],
-        *[(spec, 64036, -33.0) for spec in (ZTE_ONU, ZTE_ONU_1082)],
-        (ZTE_OLT, -23419, -23.419),
-        (HUAWEI_OLT, 7755, -22.45),
-        (HUAWEI_OLT, 8775, -12.25),
-        (HUAWEI_ONU, -2107, -21.07),
-        (NOKIA_ONU, -11000, -22.0),
-        (NOKIA_OLT, -274, -27.4),
-        (RAISECOM, 4500, -21.0),
-        (HUNDREDTHS, -1850, -18.5),
-        (HUNDREDTHS, -2481, -24.81),
-        (DBM_TEXT, b"0.03 mW (-14.61 dBm)", -14.61),
-        (DBM_TEXT, b"-10.47", -10.47),
-        (column("zte.onu_temperature"), 11264, 44.0),
-        (column("zte.onu_temperature"), 65536 - 1280, -5.0),
-        (column("zte.onu_voltage"), 165, 3.3),
-        (column("huawei.onu_voltage"), 3284, 3.284),
-        (column("huawei.onu_distance"), 1852, 1852.0),
-        (column("huawei.pon_port_tx_power"), 711, 7.11),
-        (column("generic.sys_up_time"), 4294967295, 42949672.95),
-        (number(), b"30.67 C", 30.67),
-        (number(), "12", 12.0),
-        (number(), 0, 0.0),
-        (number(scale=-1.0), 0, 0.0),
-    ],
-)
-def test_a_worked_value_decodes_exactly(spec: ValueSpec, raw: RawValue, value: float) -> None:
-    reading = decode(spec, "1.1", raw)
-    assert (reading.value, reading.reason) == (value, "")
-    assert str(reading.value) == str(value)  # no -22.880000000000003, no -0.0
+ZTE_POWERS = {3560: -22.88, 5000: -20.0, 16050: 2.1, 64036: -33.0}
 
 
 @pytest.mark.parametrize(
-    ("spec", "raw", "reason"),
+    ("spec", "values"),
     [
-        (ZTE_ONU, 65535, "sentinel 65535"),
-        (ZTE_ONU, 0, "sentinel 0"),
-        (ZTE_OLT, -80000, "sentinel -80000"),
-        (ZTE_OLT, 65535, "sentinel 65535"),
-        (ZTE_OLT, 65535000, "sentinel 65535000"),
-        (HUAWEI_OLT, 2147483647, "sentinel 2147483647"),
-        (HUAWEI_ONU, 2147483647, "sentinel 2147483647"),
-        (column("huawei.onu_distance"), -1, "sentinel -1"),
-        (column("huawei.onu_distance"), 0, "sentinel 0"),
-        (column("zte.onu_distance"), 0, "sentinel 0"),
-        (NOKIA_ONU, 32768, "sentinel 32768"),
-        (NOKIA_OLT, 65534, "sentinel 65534"),
-        (RAISECOM, 0, "sentinel 0"),
-        (HUNDREDTHS, 0, "sentinel 0"),
-        (HUNDREDTHS, b"0.000", "sentinel 0"),
-        (HUAWEI_ONU, -5001, "out of range"),
-        (HUAWEI_ONU, 1001, "out of range"),
-        (DBM_TEXT, -51, "out of range"),
-        (DBM_TEXT, 11, "out of range"),
-        (HUAWEI_OLT, -1, "out of range"),
-        (number(minimum=1), 0, "out of range"),
-        (number(maximum=5), 6, "out of range"),
-        (DBM_TEXT, b"No Power", "no number in 'No Power'"),
-        (DBM_TEXT, b"--", "no number in '--'"),
-        (DBM_TEXT, b"na", "no number in 'na'"),
-        (DBM_TEXT, b"not-available", "no number in 'not-available'"),
-        (DBM_TEXT, b"Lane0: No-Power; Lane1: No-Power", "no number in 'Lane0: No-Power; Lane1: No-Power'"),
-        (DBM_TEXT, b"0.00 mW (-inf dBm)", "no number in '0.00 mW (-inf dBm)'"),
-        (DBM_TEXT, b"-10,47", "no number in '-10,47'"),
-        (number(), "10.0.0.1", "no number in '10.0.0.1'"),
-        (number(), b"", "empty"),
-        (number(), b"\x00\x00", "empty"),
-        (number(), None, "no such instance"),
+        (ZTE_ONU, ZTE_POWERS),
+        (ZTE_ONU_1082, ZTE_POWERS),
+        (ZTE_OLT, {-23419: -23.419}),
+        (HUAWEI_OLT, {7755: -22.45, 8775: -12.25}),
+        (HUAWEI_ONU, {-2107: -21.07}),
+        (NOKIA_ONU, {-11000: -22.0}),
+        (NOKIA_OLT, {-274: -27.4}),
+        (RAISECOM, {4500: -21.0}),
+        (HUNDREDTHS, {-1850: -18.5, -2481: -24.81}),
+        (DBM_TEXT, {b"0.03 mW (-14.61 dBm)": -14.61, b"-10.47": -10.47, -50: -50.0, 10: 10.0}),  # the limits themselves
+        (column("zte.onu_temperature"), {11264: 44.0, 65536 - 1280: -5.0}),
+        (column("zte.onu_voltage"), {165: 3.3}),
+        (column("huawei.onu_voltage"), {3284: 3.284}),
+        (column("huawei.onu_distance"), {1852: 1852.0}),
+        (column("huawei.pon_port_tx_power"), {711: 7.11}),
+        (column("generic.sys_up_time"), {4294967295: 42949672.95}),
+        (number(), {b"30.67 C": 30.67, "12": 12.0, 0: 0.0}),
+        (number(scale=-1.0), {0: 0.0}),
     ],
 )
-def test_no_value_is_told_with_its_reason(spec: ValueSpec, raw: RawValue, reason: str) -> None:
-    reading = decode(spec, "1.1", raw)
-    assert (reading.value, reading.reason) == (None, reason)
+def test_a_worked_value_decodes_exactly(spec: ValueSpec, values: dict[RawValue, float]) -> None:
+    found = {raw: decode(spec, "1.1", raw) for raw in values}
+    # As Python writes them: no -22.880000000000003, no -0.0.
+    assert {raw: repr(one.value) for raw, one in found.items()} == {raw: repr(value) for raw, value in values.items()}
+    assert {one.reason for one in found.values()} == {""}
+
+
+SENTINELS = [
+    (ZTE_ONU, [65535, 0]),
+    (ZTE_OLT, [-80000, 65535, 65535000]),
+    (HUAWEI_OLT, [2147483647]),
+    (HUAWEI_ONU, [2147483647]),
+    (column("huawei.onu_distance"), [-1, 0]),
+    (column("zte.onu_distance"), [0]),
+    (NOKIA_ONU, [32768]),
+    (NOKIA_OLT, [65534]),
+    (RAISECOM, [0]),
+    (HUNDREDTHS, [0]),
+]
+WORDS = ["No Power", "--", "na", "not-available", "Lane0: No-Power; Lane1: No-Power", "0.00 mW (-inf dBm)", "-10,47"]
+
+
+@pytest.mark.parametrize(
+    ("spec", "reasons"),
+    [
+        *[(spec, {raw: f"sentinel {raw}" for raw in raws}) for spec, raws in SENTINELS],
+        (HUNDREDTHS, {b"0.000": "sentinel 0"}),
+        (HUAWEI_ONU, {-5001: "out of range", 1001: "out of range"}),
+        (DBM_TEXT, {-51: "out of range", 11: "out of range"}),
+        (HUAWEI_OLT, {-1: "out of range"}),
+        (number(minimum=1), {0: "out of range"}),
+        (number(maximum=5), {6: "out of range"}),
+        (DBM_TEXT, {words.encode(): f"no number in '{words}'" for words in WORDS}),
+        (number(), {"10.0.0.1": "no number in '10.0.0.1'", b"": "empty", b"\0\0": "empty", None: "no such instance"}),
+    ],
+)
+def test_no_value_is_told_with_its_reason(spec: ValueSpec, reasons: dict[RawValue, str]) -> None:
+    found = {raw: decode(spec, "1.1", raw) for raw in reasons}
+    assert {raw: (one.value, one.reason) for raw, one in found.items()} == {
+        raw: (None, why) for raw, why in reasons.items()
+    }
 
 
 def test_the_sentinel_is_seen_before_the_sign_is_folded() -> None:
@@ -128,56 +117,46 @@ def test_the_sentinel_is_seen_before_the_sign_is_folded() -> None:
     assert decode(number(signed_bits=16, sentinels=(65535,)), "1", 65535).reason == "sentinel 65535"
 
 
-@pytest.mark.parametrize("limit", [-50, 10])
-def test_the_limits_themselves_are_readings(limit: int) -> None:
-    assert decode(DBM_TEXT, "1", limit).value == limit
+TEXTS: dict[RawValue, str] = {
+    b"Cliente 0042": "Cliente 0042",
+    "Peñón".encode(): "Peñón",
+    "Peñón".encode("latin-1"): "Peñón",
+    "光纤".encode(): "光纤",
+    b"F660V5\x00\x00\x00\x00": "F660V5",
+    b"F660\x00garbage\xff": "F660",
+    b"  padded   ": "padded",
+    b"two\r\nlines": "two lines",
+    b"\x1b[31mred\x07": "[31mred",
+    "abc\u202edef\u200b\ufeff".encode(): "abcdef",
+    b"=1+1": "=1+1",
+    b"x" * 400: "x" * 255,
+    "1.3.6.1.4.1.2011.2.123": "1.3.6.1.4.1.2011.2.123",
+    7: "7",
+}
 
 
-@pytest.mark.parametrize(
-    ("raw", "value"),
-    [
-        (b"Cliente 0042", "Cliente 0042"),
-        ("Peñón".encode(), "Peñón"),
-        ("Peñón".encode("latin-1"), "Peñón"),
-        ("光纤".encode(), "光纤"),
-        (b"F660V5\x00\x00\x00\x00", "F660V5"),
-        (b"F660\x00garbage\xff", "F660"),
-        (b"  padded   ", "padded"),
-        (b"two\r\nlines", "two lines"),
-        (b"\x1b[31mred\x07", "[31mred"),
-        ("abc\u202edef\u200b\ufeff".encode(), "abcdef"),
-        (b"=1+1", "=1+1"),
-        (b"x" * 400, "x" * 255),
-        ("1.3.6.1.4.1.2011.2.123", "1.3.6.1.4.1.2011.2.123"),
-        (7, "7"),
-    ],
-)
-def test_text_is_made_fit_for_database_and_page(raw: RawValue, value: str) -> None:
-    assert decode(ValueSpec(), "1", raw).value == value
+def test_text_is_made_fit_for_database_and_page() -> None:
+    assert {raw: decode(ValueSpec(), "1", raw).value for raw in TEXTS} == TEXTS
 
 
-@pytest.mark.parametrize("raw", [b"", b"   ", b"\x00abc", b"\xff" * 16, b"\x01\x02", ""])
-def test_text_without_a_character_is_empty(raw: bytes | str) -> None:
-    reading = decode(ValueSpec(), "1", raw)
-    assert (reading.value, reading.reason) == (None, "empty")
+def test_text_without_a_character_is_empty() -> None:
+    found = [decode(ValueSpec(), "1", raw) for raw in (b"", b"   ", b"\x00abc", b"\xff" * 16, b"\x01\x02", "")]
+    assert [(reading.value, reading.reason) for reading in found] == [(None, "empty")] * 6
 
 
 def test_a_serial_becomes_sixteen_hex_digits() -> None:
     spec = ValueSpec(type=ValueType.SERIAL)
-    octets = bytes.fromhex("5A544547030C0914")
-    assert decode(spec, "1", octets) == Reading("1", "5A544547030C0914", "0x5A544547030C0914")
-    assert decode(spec, "1", b"1,ZTEG030C0914") == Reading("1", "5A544547030C0914", "1,ZTEG030C0914")
-    assert decode(spec, "1", bytes(8)).reason == "no serial"
-    assert decode(spec, "1", b"").reason == "empty"
-    assert decode(spec, "1", 5).reason == "no serial"
+    raw = {bytes.fromhex("5A544547030C0914"): "0x5A544547030C0914", b"1,ZTEG030C0914": "1,ZTEG030C0914"}
+    assert [decode(spec, "1", one) for one in raw] == [Reading("1", "5A544547030C0914", one) for one in raw.values()]
+    assert [decode(spec, "1", one).reason for one in (bytes(8), b"", 5)] == ["no serial", "empty", "no serial"]
 
 
 def test_a_state_has_a_label_and_says_whether_there_is_light() -> None:
-    spec = column("huawei.onu_state")
-    assert decode(spec, "4194312448.2", 1) == Reading("4194312448.2", "online", "1", online=True)
-    assert decode(spec, "4194312448.2", 2) == Reading("4194312448.2", "offline", "2", online=False)
-    assert decode(spec, "4194312448.2", -1) == Reading("4194312448.2", "invalid", "-1", online=None)
-    assert decode(spec, "4194312448.2", b"1").value == "online"
+    states = {1: ("online", True), 2: ("offline", False), -1: ("invalid", None)}
+    spec, index = column("huawei.onu_state"), "4194312448.2"
+    found = {raw: decode(spec, index, raw) for raw in states}
+    assert found == {raw: Reading(index, label, str(raw), online=lit) for raw, (label, lit) in states.items()}
+    assert decode(spec, index, b"1").value == "online"
 
 
 def test_an_unknown_state_keeps_its_number() -> None:
@@ -192,49 +171,35 @@ def test_the_same_phase_has_other_numbers_in_the_other_zte_tree() -> None:
 
 def test_a_state_can_have_sentinels_and_words_are_no_state() -> None:
     spec = ValueSpec(type=ValueType.STATE, sentinels=(255,), states={1: StateLabel("up", True)})
-    assert decode(spec, "1", 255).reason == "sentinel 255"
-    assert decode(spec, "1", b"up").reason == "no state number"
-    assert decode(spec, "1", b"").reason == "empty"
+    reasons: dict[RawValue, str] = {255: "sentinel 255", b"up": "no state number", b"": "empty"}
+    assert {raw: decode(spec, "1", raw).reason for raw in reasons} == reasons
 
 
-@pytest.mark.parametrize(
-    ("raw", "value", "reason"),
-    [
-        (bytes.fromhex("07E50B060D2A1506"), "2021-11-06 13:42:21.6", ""),
-        (bytes.fromhex("07E50B060D2A15062B0200"), "2021-11-06 13:42:21.6 +02:00", ""),
-        (bytes.fromhex("07E50B060D2A3C00"), "2021-11-06 13:42:59.0", ""),
-        (bytes(8), None, "never"),
-        (bytes(11), None, "never"),
-        (b"", None, "never"),
-        (bytes.fromhex("000001010000FF00"), None, "never"),
-        (bytes.fromhex("07E50D060D2A1506"), None, "no date and time"),
-        (b"2021-11-06", None, "no date and time"),
-        (12, None, "no date and time"),
-        (None, None, "no such instance"),
-    ],
-)
-def test_a_date_and_time_is_read(raw: RawValue, value: str | None, reason: str) -> None:
-    reading = decode(ValueSpec(type=ValueType.TIME), "1", raw)
-    assert (reading.value, reading.reason) == (value, reason)
+TIMES: dict[RawValue, tuple[str | None, str]] = {
+    bytes.fromhex("07E50B060D2A1506"): ("2021-11-06 13:42:21.6", ""),
+    bytes.fromhex("07E50B060D2A15062B0200"): ("2021-11-06 13:42:21.6 +02:00", ""),
+    bytes.fromhex("07E50B060D2A3C00"): ("2021-11-06 13:42:59.0", ""),
+    bytes(8): (None, "never"),
+    bytes(11): (None, "never"),
+    b"": (None, "never"),
+    bytes.fromhex("000001010000FF00"): (None, "never"),
+    bytes.fromhex("07E50D060D2A1506"): (None, "no date and time"),
+    b"2021-11-06": (None, "no date and time"),
+    12: (None, "no date and time"),
+    None: (None, "no such instance"),
+}
 
 
-@pytest.mark.parametrize(
-    ("raw", "shown"),
-    [
-        (-2107, "-2107"),
-        (b"ONT 1", "ONT 1"),
-        ("ñ".encode(), "ñ"),
-        (b"\xf1", "0xF1"),
-        (b"abc\x00", "0x61626300"),
-        (b"a\nb", "0x610A62"),
-        ("1.3.6\x00", "1.3.6"),
-        (b"", ""),
-        (None, ""),
-        (b"y" * 600, "y" * 511 + "…"),
-    ],
-)
-def test_raw_is_always_printable(raw: RawValue, shown: str) -> None:
-    assert printable(raw) == shown
+def test_a_date_and_time_is_read() -> None:
+    found = {raw: decode(ValueSpec(type=ValueType.TIME), "1", raw) for raw in TIMES}
+    assert {raw: (reading.value, reading.reason) for raw, reading in found.items()} == TIMES
+
+
+def test_raw_is_always_printable() -> None:
+    shown: dict[RawValue, str] = {-2107: "-2107", b"ONT 1": "ONT 1", "ñ".encode(): "ñ", b"\xf1": "0xF1", None: ""}
+    shown |= {b"abc\x00": "0x61626300", b"a\nb": "0x610A62", "1.3.6\x00": "1.3.6", b"": ""}
+    shown |= {b"y" * 600: "y" * 511 + "…"}
+    assert {raw: printable(raw) for raw in shown} == shown
 
 
 @pytest.mark.slow
