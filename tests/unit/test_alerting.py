@@ -2,6 +2,7 @@
 
 import random
 from collections import Counter
+from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from zoneinfo import ZoneInfo
 
@@ -27,6 +28,10 @@ def some(*severities: Severity) -> list[Waiting]:
     return [Waiting(number, severity, NOW + number * MINUTE) for number, severity in enumerate(severities, 1)]
 
 
+def decided(rules: Rules, *waiting: Severity, sent: Sequence[datetime] = (), now: datetime = NOW) -> Verdict:
+    return alerting.decide(rules, some(*waiting), list(sent), now, LIMA)
+
+
 def at(text: str, zone: ZoneInfo, fold: int = 0) -> datetime:
     return datetime.fromisoformat(text).replace(tzinfo=zone, fold=fold).astimezone(UTC)
 
@@ -35,27 +40,19 @@ def at(text: str, zone: ZoneInfo, fold: int = 0) -> datetime:
 
 
 def test_all_that_waits_leaves_in_one_message_the_worst_and_then_the_oldest_first() -> None:
-    waiting = some(Severity.LOW, Severity.HIGH, Severity.CRITICAL, Severity.HIGH)
-    assert alerting.decide(rules(), waiting, [], NOW, LIMA) == Verdict((3, 2, 4, 1))
+    assert decided(rules(), Severity.LOW, Severity.HIGH, Severity.CRITICAL, Severity.HIGH) == Verdict((3, 2, 4, 1))
+    assert decided(rules(quiet=(0, 1439))) == Verdict()
 
 
-def test_where_nothing_waits_nothing_leaves_and_nothing_is_held() -> None:
-    assert alerting.decide(rules(quiet=(0, 1439)), [], [], NOW, LIMA) == Verdict()
-
-
-@pytest.mark.parametrize(
-    ("kinds", "least", "severity", "wanted"),
-    [
-        (["olt_back"], Severity.LOW, Severity.HIGH, False),
-        (["olt_unreachable"], Severity.HIGH, Severity.HIGH, True),
-        (["olt_unreachable"], Severity.CRITICAL, Severity.HIGH, False),
-        (["olt_back", "olt_unreachable"], Severity.LOW, Severity.LOW, True),
-    ],
-)
-def test_a_channel_gets_the_kinds_it_chose_from_its_severity_on(
-    kinds: list[str], least: Severity, severity: Severity, wanted: bool
-) -> None:
-    assert alerting.wants(kinds, least, AlertKind.OLT_UNREACHABLE, severity) is wanted
+def test_a_channel_gets_the_kinds_it_chose_from_its_severity_on() -> None:
+    wanted = {
+        (("olt_back",), Severity.LOW, Severity.HIGH): False,
+        (("olt_unreachable",), Severity.HIGH, Severity.HIGH): True,
+        (("olt_unreachable",), Severity.CRITICAL, Severity.HIGH): False,
+        (("olt_back", "olt_unreachable"), Severity.LOW, Severity.LOW): True,
+    }
+    found = {one: alerting.wants(list(one[0]), one[1], AlertKind.OLT_UNREACHABLE, one[2]) for one in wanted}
+    assert found == wanted
 
 
 def test_severities_are_ranked_as_people_do() -> None:
@@ -66,30 +63,23 @@ def test_severities_are_ranked_as_people_do() -> None:
 
 
 def test_quiet_hours_hold_what_is_not_critical_until_their_end() -> None:
-    night, morning = at("2026-11-27 23:10", LIMA), at("2026-11-28 07:00", LIMA)
-    held = alerting.decide(rules(quiet=NIGHT), some(Severity.HIGH, Severity.LOW), [], night, LIMA)
-    assert held == Verdict(hold=Hold.QUIET, until=morning)
-    mixed = alerting.decide(rules(quiet=NIGHT), some(Severity.HIGH, Severity.CRITICAL), [], night, LIMA)
-    assert mixed == Verdict((2,), Hold.QUIET, morning)
-    assert alerting.decide(rules(quiet=NIGHT), some(Severity.HIGH), [], morning, LIMA).send == (1,)
+    night, morning, quiet = at("2026-11-27 23:10", LIMA), at("2026-11-28 07:00", LIMA), rules(quiet=NIGHT)
+    assert decided(quiet, Severity.HIGH, Severity.LOW, now=night) == Verdict(hold=Hold.QUIET, until=morning)
+    assert decided(quiet, Severity.HIGH, Severity.CRITICAL, now=night) == Verdict((2,), Hold.QUIET, morning)
+    assert decided(quiet, Severity.HIGH, now=morning).send == (1,)
 
 
-@pytest.mark.parametrize(
-    ("clock", "quiet", "inside"),
-    [
-        ("21:59", NIGHT, False), ("22:00", NIGHT, True), ("00:00", NIGHT, True), ("06:59", NIGHT, True),
-        ("07:00", NIGHT, False), ("13:00", (780, 840), True), ("14:00", (780, 840), False),
-    ],
-)  # fmt: skip
-def test_quiet_hours_may_cross_midnight(clock: str, quiet: tuple[int, int], inside: bool) -> None:
-    assert alerting.is_quiet(at(f"2026-11-27 {clock}", LIMA), quiet, LIMA) is inside
+def test_quiet_hours_may_cross_midnight() -> None:
+    night = {"21:59": False, "22:00": True, "00:00": True, "06:59": True, "07:00": False}
+    noon = {"13:00": True, "14:00": False}
+    for quiet, clocks in ((NIGHT, night), ((780, 840), noon)):
+        assert {clock: alerting.is_quiet(at(f"2026-11-27 {clock}", LIMA), quiet, LIMA) for clock in clocks} == clocks
 
 
 def test_an_end_that_the_clock_jumps_over_is_the_jump_itself() -> None:
     # On 2026-09-06 in Santiago 00:00 is 01:00.
-    assert alerting.quiet_until(at("2026-09-05 23:40", SANTIAGO), (23 * 60, 30), SANTIAGO) == at(
-        "2026-09-06 01:00", SANTIAGO
-    )
+    end = alerting.quiet_until(at("2026-09-05 23:40", SANTIAGO), (23 * 60, 30), SANTIAGO)
+    assert end == at("2026-09-06 01:00", SANTIAGO)
 
 
 def test_an_hour_that_comes_twice_is_quiet_twice() -> None:
@@ -120,35 +110,28 @@ def test_the_end_of_quiet_hours_is_the_first_minute_that_is_not_quiet(seed: int)
 
 
 def test_the_rate_counts_messages_of_the_last_hour_and_keeps_the_last_for_what_is_critical() -> None:
-    sent = [NOW - 50 * MINUTE, NOW - 10 * MINUTE]
-    three = rules(per_hour=3)
-    assert alerting.decide(three, some(Severity.HIGH), sent, NOW, LIMA) == Verdict(
-        hold=Hold.RATE, until=NOW + 10 * MINUTE
-    )
-    assert alerting.decide(three, some(Severity.HIGH, Severity.CRITICAL), sent, NOW, LIMA).send == (2, 1)
-    full = [*sent, NOW - MINUTE]
-    assert alerting.decide(three, some(Severity.CRITICAL), full, NOW, LIMA).until == NOW + 10 * MINUTE
-    assert alerting.decide(three, some(Severity.HIGH), sent, NOW + 10 * MINUTE, LIMA).send == (1,)
+    three, sent, soon = rules(per_hour=3), [NOW - 50 * MINUTE, NOW - 10 * MINUTE], NOW + 10 * MINUTE
+    assert decided(three, Severity.HIGH, sent=sent) == Verdict(hold=Hold.RATE, until=soon)
+    assert decided(three, Severity.HIGH, Severity.CRITICAL, sent=sent).send == (2, 1)
+    assert decided(three, Severity.CRITICAL, sent=[*sent, NOW - MINUTE]).until == soon
+    assert decided(three, Severity.HIGH, sent=sent, now=soon).send == (1,)
 
 
-def test_a_channel_of_one_message_an_hour_says_something() -> None:
-    assert alerting.decide(rules(per_hour=1), some(Severity.LOW), [], NOW, LIMA).send == (1,)
-
-
-def test_messages_of_the_future_do_not_count_for_the_clock_was_set_back() -> None:
-    assert alerting.decide(rules(per_hour=1), some(Severity.LOW), [NOW + 5 * HOUR], NOW, LIMA).send == (1,)
+def test_a_channel_says_something_though() -> None:
+    cases = {
+        "it may send a single message an hour": decided(rules(per_hour=1), Severity.LOW),
+        "messages lie in the future, for the clock was set back": decided(
+            rules(per_hour=1), Severity.LOW, sent=[NOW + 5 * HOUR]
+        ),
+        "its next try is further away than any gap": decided(rules(retry_at=NOW + 5 * HOUR), Severity.LOW),
+    }
+    assert {case: verdict.send for case, verdict in cases.items()} == dict.fromkeys(cases, (1,))
 
 
 def test_after_a_failed_try_everything_waits_for_the_next() -> None:
     later = NOW + 2 * MINUTE
-    assert alerting.decide(rules(retry_at=later), some(Severity.CRITICAL), [], NOW, LIMA) == Verdict(
-        (), Hold.RETRY, later
-    )
-    assert alerting.decide(rules(retry_at=later), some(Severity.CRITICAL), [], later, LIMA).send == (1,)
-
-
-def test_a_next_try_further_away_than_any_gap_is_no_reason_to_wait() -> None:
-    assert alerting.decide(rules(retry_at=NOW + 5 * HOUR), some(Severity.LOW), [], NOW, LIMA).send == (1,)
+    assert decided(rules(retry_at=later), Severity.CRITICAL) == Verdict((), Hold.RETRY, later)
+    assert decided(rules(retry_at=later), Severity.CRITICAL, now=later).send == (1,)
 
 
 def test_gaps_grow_to_half_an_hour_and_an_alert_is_given_up_after_a_day() -> None:
@@ -175,9 +158,8 @@ def test_over_a_random_day_and_a_half_no_alert_is_lost_doubled_or_told_when_it_i
         verdict = alerting.decide(rules(quiet, per_hour, retry_at), list(waiting.values()), messages, now, LIMA)
         if not verdict.send:
             continue
-        assert not alerting.is_quiet(now, quiet, LIMA) or {waiting[n].severity for n in verdict.send} == {
-            Severity.CRITICAL
-        }
+        told_now = {waiting[n].severity for n in verdict.send}
+        assert not alerting.is_quiet(now, quiet, LIMA) or told_now == {Severity.CRITICAL}
         if not calm and chance.random() < 0.3:
             failures += 1
             retry_at = now + alerting.gap(failures)
@@ -199,12 +181,8 @@ def test_a_channels_settings_are_read_and_its_rules_hold() -> None:
     assert read["alert_kinds"]("system, olt_back") == ["olt_back", "system"]
     assert (read["quiet_start"]("22:30"), read["quiet_start"](""), channel_fields.clock(1350)) == (1350, None, "22:30")
     assert read["min_severity"]("high") is Severity.HIGH
-    for name, value in (
-        ("quiet_end", "24:00"),
-        ("alert_kinds", ["test"]),
-        ("min_severity", "worst"),
-        ("per_hour", "0"),
-    ):
+    wrong = {"quiet_end": "24:00", "alert_kinds": ["test"], "min_severity": "worst", "per_hour": "0"}
+    for name, value in wrong.items():
         with pytest.raises(FieldError):
             read[name](value)
 
