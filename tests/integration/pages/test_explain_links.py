@@ -58,8 +58,7 @@ def test_a_run_that_came_to_nothing_is_explained_from_its_line_and_its_page(
 
 
 @pytest.mark.parametrize(
-    ("status", "trigger"),
-    [(ExecutionStatus.SUCCESS, Trigger.SCHEDULE), (ExecutionStatus.FAILED, Trigger.MANUAL)],
+    ("status", "trigger"), [(ExecutionStatus.SUCCESS, Trigger.SCHEDULE), (ExecutionStatus.FAILED, Trigger.MANUAL)]
 )
 def test_a_success_and_a_run_by_hand_have_no_slot_to_explain(
     seeded: Flask, failed: int, status: ExecutionStatus, trigger: Trigger

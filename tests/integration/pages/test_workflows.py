@@ -12,15 +12,7 @@ from config import Settings
 from portal import clock
 from portal.domain.statuses import ErrorKind, ExecutionStatus, StepStatus, Trigger
 from portal.extensions import db
-from portal.tables import (
-    CoordinatorLog,
-    Execution,
-    ExecutionAttempt,
-    ExecutionStep,
-    Olt,
-    Workflow,
-    WorkflowNode,
-)
+from portal.tables import CoordinatorLog, Execution, ExecutionAttempt, ExecutionStep, Olt, Workflow, WorkflowNode
 from testing import seed
 from testing.boards import BOARD, DESCRIPTION, DISCOVERY, RX, SERIAL, more_masters, node_of, order
 from testing.builders import make_execution
