@@ -1,5 +1,7 @@
 """The portal as a test sees it: a client that logs in and posts with the token of the form, as a browser would."""
 
+import csv
+import io
 import re
 from typing import Any
 from urllib.parse import urlsplit
@@ -55,6 +57,11 @@ class Visitor:
         """A form sent with the token of the page seen last."""
         return self.client.post(path, data={"csrf_token": self.token, **values})
 
+    def press(self, path: str, target: str, /, **values: Any) -> TestResponse:
+        """A form or a button as htmx sends it; the answer is for the element with id `target`."""
+        headers = {"HX-Request": "true", "HX-Target": target, "X-CSRFToken": self.token}
+        return self.client.post(path, headers=headers, data=values)
+
     def login(self, username: str, password: str = "", next_path: str = "") -> TestResponse:
         """Through the form, as a person; afterwards the token is that of the new session."""
         self.get("/login")
@@ -70,15 +77,42 @@ def soup(response: TestResponse) -> BeautifulSoup:
     return BeautifulSoup(response.text, "lxml" if "<html" in response.text[:200] else "html.parser")
 
 
+def _tree(page: TestResponse | Tag) -> Tag:
+    return page if isinstance(page, Tag) else soup(page)
+
+
+def element(page: TestResponse | Tag, selector: str) -> Tag:
+    """The first element that the selector finds; there must be one."""
+    found = _tree(page).select_one(selector)
+    assert found is not None, selector
+    return found
+
+
+def text_of(page: TestResponse | Tag) -> str:
+    """All text of a page or of an element, blanks collapsed, thin spaces as ordinary ones."""
+    return " ".join(_tree(page).get_text(" ").split())
+
+
+def texts(page: TestResponse | Tag, selector: str) -> list[str]:
+    """The text of each element that the selector finds."""
+    return [text_of(tag) for tag in _tree(page).select(selector)]
+
+
+def missing(page: TestResponse | Tag | str, *words: str) -> list[str]:
+    """Which of these words do not stand in the text."""
+    text = page if isinstance(page, str) else text_of(page)
+    return [one for one in words if one not in text]
+
+
 def title_of(response: TestResponse) -> str:
     """Text of the page's h1."""
-    heading = soup(response).find("h1")
-    return " ".join(heading.get_text(" ").split()) if isinstance(heading, Tag) else ""
+    return "".join(texts(response, "h1")[:1])
 
 
-def text_of(response: TestResponse) -> str:
-    """All text of the page, blanks collapsed, thin spaces as ordinary ones."""
-    return " ".join(soup(response).get_text(" ").replace("\u202f", " ").split())
+def csv_of(response: TestResponse) -> list[list[str]]:
+    """The lines of a file that a spreadsheet reads, its head first."""
+    assert (response.status_code, response.mimetype) == (200, "text/csv")
+    return list(csv.reader(io.StringIO(response.text.removeprefix("\ufeff"))))
 
 
 def path_of(url: str) -> str:

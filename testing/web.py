@@ -6,11 +6,12 @@ from typing import Any
 
 from flask import Flask
 from jinja2.bccache import Bucket, BytecodeCache
-from sqlalchemy import ColumnElement, event, update
+from sqlalchemy import ColumnElement, Select, event, update
 from sqlalchemy.orm import Session
 from werkzeug.test import TestResponse
 
 from portal.extensions import Base, db, transaction
+from portal.tables import Olt, Workflow
 from testing.pages import Visitor, soup
 
 
@@ -49,20 +50,54 @@ def update_rows(app: Flask, table: type[Base], *where: ColumnElement[bool], **va
         session.execute(update(table).where(*where).values(**values))
 
 
-def statements(app: Flask, person: Visitor, path: str) -> int:
-    """How many SQL statements a page costs when nothing that it shows is remembered (queries.remembered)."""
-    seen: list[str] = []
-    app.extensions.pop("facho-remembered", None)
+def add_olts(app: Flask, count: int, **fields: Any) -> list[int]:
+    """So many OLTs like the first, each with an empty workflow; their ids."""
+    with written(app) as session:
+        first = session.get_one(Olt, 1)
+        common = {"brand_id": first.brand_id, "credential_id": first.credential_id, "created_at": first.created_at}
+        made = [
+            Olt(name=f"OLT-{n:03d}", address=f"10.7.{n // 250}.{n % 250}", workflow=Workflow(), **common | fields)
+            for n in range(count)
+        ]
+        session.add_all(made)
+        session.flush()
+        return [olt.id for olt in made]
 
-    def listener(_connection: Any, _cursor: Any, statement: str, *_rest: Any) -> None:
+
+def stored(app: Flask, query: Select[Any]) -> list[Any]:
+    """What the query finds, the first column of each row."""
+    with app.app_context():
+        return list(db.session.scalars(query))
+
+
+@contextmanager
+def noted(app: Flask) -> Iterator[list[str]]:
+    """The SQL statements that are run meanwhile."""
+    seen: list[str] = []
+
+    def note(_connection: Any, _cursor: Any, statement: str, *_rest: Any) -> None:
         seen.append(statement)
 
     with app.app_context():
         engine = db.engine
-    event.listen(engine, "before_cursor_execute", listener)
-    assert person.get(path).status_code == 200
-    event.remove(engine, "before_cursor_execute", listener)
+    event.listen(engine, "before_cursor_execute", note)
+    try:
+        yield seen
+    finally:
+        event.remove(engine, "before_cursor_execute", note)
+
+
+def cost(seen: list[str]) -> int:
+    """How many of these statements are a page's own."""
     return len([one for one in seen if not one.startswith(("BEGIN", "SELECT 1"))])
+
+
+def statements(app: Flask, person: Visitor, path: str) -> int:
+    """How many SQL statements a page costs when nothing that it shows is remembered (queries.remembered)."""
+    app.extensions.pop("facho-remembered", None)
+    with noted(app) as seen:
+        assert person.get(path).status_code == 200
+    return cost(seen)
 
 
 def form_values(answer: TestResponse, selector: str = "main form[method=post]") -> dict[str, str]:

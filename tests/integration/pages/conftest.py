@@ -32,6 +32,11 @@ def few(app: Flask) -> None:
     seed.seed(app, "few")
 
 
+def users_only(app: Flask) -> None:
+    with app.app_context():
+        seed.add_users(clock.now())
+
+
 def one_olt(app: Flask) -> None:
     with app.app_context():
         seed.add_users(clock.now())
@@ -46,6 +51,12 @@ def one_board(app: Flask) -> None:
         master = builders.make_node(olt, "rx", kind="get", oid="huawei.onu_rx_power", name="Potencia RX")
         builders.make_chained(master)
         builders.make_chained(master, "serial")
+
+
+@pytest.fixture
+def people(app: Flask, databases: Databases) -> Flask:
+    """Users only."""
+    return databases.prepare(app, users_only)
 
 
 @pytest.fixture

@@ -7,7 +7,7 @@ from sqlalchemy import select
 from portal.extensions import db, limiter
 from portal.tables import AuditLog, User
 from testing.cast import password_of
-from testing.pages import Visitor, path_of, soup, text_of
+from testing.pages import Visitor, path_of, soup, text_of, texts
 from testing.web import complaints, english, written
 
 PAGE = "/settings/account/"
@@ -87,7 +87,7 @@ def test_the_other_sessions_end_and_the_language_chosen_in_this_one_stays(built:
 )
 def test_who_has_one_page_of_the_settings_sees_no_row_of_them(built: Flask, username: str, tabs: list[str]) -> None:
     page = soup(english(built, username).get(PAGE))
-    assert [link.get_text() for link in page.select(".pe-tabs a")] == tabs
+    assert texts(page, ".pe-tabs a") == tabs
     assert page.select_one('.fx-rail a[aria-current="page"]').get_text() == "Settings"
     assert page.select_one(f'.fx-account a[href="{PAGE}"]').get_text() == "My account"
 

@@ -15,7 +15,7 @@ from portal.extensions import db, keyring, transaction
 from portal.services.alerting import alerts, channels, delivery
 from portal.tables import AuditLog, Channel, Notification
 from testing import seed
-from testing.pages import soup, text_of, title_of
+from testing.pages import missing, soup, text_of, texts, title_of
 from testing.receiver import TOKEN, Receiver, receiver
 from testing.web import complaints, english, form_values, statements, update_rows
 
@@ -121,7 +121,7 @@ def test_what_makes_no_sense_is_refused_beside_its_field_and_the_address_not_rep
 def test_a_failing_channel_is_named_in_the_title_with_what_its_receiver_says(told: Flask) -> None:
     page = english(told, "viewer").get("/alerts/")
     assert title_of(page) == "Nothing gets through noc"
-    assert "The receiver refused the message" in text_of(page) and "error=500" in text_of(page)
+    assert missing(page, "The receiver refused the message", "error=500") == []
     assert TOKEN not in page.text
 
 
@@ -131,7 +131,7 @@ def test_the_test_button_shows_the_true_answer(told: Flask, hook: Receiver) -> N
     hook.answers.append(401)
     person.post("/alerts/channels/1/test")
     page = text_of(person.get("/alerts/"))
-    assert "The test failed. The receiver refused the user, password or token" in page and "401" in page
+    assert missing(page, "The test failed. The receiver refused the user, password or token", "401") == []
     person.post("/alerts/channels/1/test")
     page = text_of(person.get("/alerts/"))
     assert "The receiver took the test message" in page
@@ -197,14 +197,14 @@ def test_with_a_broken_key_the_page_stands_and_says_what_to_do(told: Flask) -> N
         keyring.load(told, [Fernet.generate_key().decode()])
     person = english(told, "admin")
     page = person.get("/alerts/")
-    assert "Key lost" in text_of(page) and "enter it again, or restore the key" in text_of(page)
+    assert missing(page, "Key lost", "enter it again, or restore the key") == []
     assert person.get("/alerts/channels/1").status_code == 200
 
 
 def test_filters_and_the_reader_s_language_apply_to_what_was_raised(told: Flask) -> None:
     person = english(told, "viewer")
     page = soup(person.get("/alerts/?status=SENT"))
-    assert [tag.get_text() for tag in page.select("#alerts_live summary")] == ["OLT-1 does not answer"]
+    assert texts(page, "#alerts_live summary") == ["OLT-1 does not answer"]
     assert "No alert matches" in text_of(person.get("/alerts/?status=SENDING&channel=1"))
     assert person.get("/alerts/?status=x&channel=y&before=z").status_code == 200
 

@@ -12,7 +12,7 @@ from sqlalchemy import delete
 from portal import clock
 from portal.services import audit
 from portal.tables import AuditLog, Credential, Olt, WorkflowNode
-from testing.pages import Visitor, soup, text_of
+from testing.pages import Visitor, soup, text_of, texts
 from testing.web import statements, written
 
 PAGE = "/settings/audit/"
@@ -40,7 +40,7 @@ def done(person: Visitor, query: str = "") -> list[str]:
 def test_a_change_is_told_as_before_and_after_in_words(built: Flask, admin: Visitor) -> None:
     changes = {"address": ["10.0.0.1", "10.0.0.2"], "site": ["", "Lima"], "enabled": [True, False]}
     note(built, changes=changes)
-    line = [item.get_text(" ", strip=True) for item in soup(admin.get(PAGE)).select(".pe-changes li")]
+    line = texts(admin.get(PAGE), ".pe-changes li")
     assert line == ["Address : 10.0.0.1 now 10.0.0.2", "Site : – now Lima", "Enabled : yes now no"]
 
 
@@ -56,7 +56,7 @@ def test_who_did_it_is_named_and_a_name_of_a_device_is_no_markup(built: Flask, a
     note(built, actor="token:zabbix")
     note(built, subject=audit.Subject("execution", "<script>alert(1)</script>", 5))
     page = admin.get(PAGE)
-    assert [link.get_text() for link in soup(page).select(".pe-actor")] == ["operator", "Token zabbix", "Command line"]
+    assert texts(page, ".pe-actor") == ["operator", "Token zabbix", "Command line"]
     assert "<script>alert(1)" not in page.text
 
 

@@ -22,14 +22,14 @@ from portal.tables import (
     WorkflowNode,
 )
 from testing import builders, seed
-from testing.pages import Visitor, path_of, soup, text_of
+from testing.pages import Visitor, path_of, soup, text_of, texts
 from testing.web import english, statements, update_rows, written
 
 
 def wrong(person: Visitor) -> dict[str, str]:
     """What is wrong now: the words of each line → where it leads."""
     lines = soup(person.get("/")).select(".ds-line")
-    return {" ".join(line.get_text(" ").split()): str(line["href"]) for line in lines}
+    return {text_of(line): str(line["href"]) for line in lines}
 
 
 def calm(app: Flask) -> None:
@@ -102,7 +102,7 @@ def test_the_runs_of_a_day_are_drawn_from_the_promises(seeded: Flask) -> None:
         done = db.session.scalar(
             select(func.sum(QuotaTracker.quota_completed)).where(QuotaTracker.period_start >= since)
         )
-    assert f"runs done {done}" in " ".join(page.select(".ds-key")[0].get_text(" ").split())
+    assert f"runs done {done}" in text_of(page.select(".ds-key")[0])
 
 
 def test_the_page_costs_no_more_for_many_olts(seeded: Flask) -> None:
@@ -120,7 +120,7 @@ def steps(person: Visitor) -> list[str]:
     card = soup(person.get("/")).select_one("#first-steps")
     if card is None:
         return []
-    done = [tag.get_text() for tag in card.select(".is-done strong")]
+    done = texts(card, ".is-done strong")
     button, title = card.select_one(".is-next a"), card.select_one(".is-next strong")
     assert isinstance(title, Tag)
     return [*done, f"→ {title.get_text()}", str(button["href"]) if button else ""]

@@ -10,7 +10,7 @@ from sqlalchemy import select, update
 from portal.domain.statuses import ExecutionStatus, Trigger
 from portal.extensions import db
 from portal.tables import Execution
-from testing.pages import soup, text_of
+from testing.pages import element, text_of
 from testing.web import english, written
 
 
@@ -33,9 +33,7 @@ def change(app: Flask, ident: int, status: ExecutionStatus, trigger: Trigger = T
 
 
 def row(app: Flask, path: str, selector: str) -> Tag:
-    found = soup(english(app, "viewer").get(path)).select_one(selector)
-    assert found is not None
-    return found
+    return element(english(app, "viewer").get(path), selector)
 
 
 def address(app: Flask, ident: int) -> str:
@@ -50,8 +48,7 @@ def test_a_run_that_came_to_nothing_is_explained_from_its_line_and_its_page(
 ) -> None:
     change(seeded, failed, status)
     for path, selector in (("/executions/", f"#x{failed}"), (f"/executions/{failed}", "#execution_live")):
-        link = row(seeded, path, selector).select_one("a[data-explain]")
-        assert link is not None
+        link = element(row(seeded, path, selector), "a[data-explain]")
         assert str(link["href"]).replace("%3A", ":").replace("%2B", "+") == address(seeded, failed)
         assert english(seeded, "viewer").get(str(link["href"])).status_code == 200
     assert row(seeded, "/executions/", "dialog#explain")

@@ -17,7 +17,7 @@ from portal.extensions import db
 from portal.services import decisions
 from portal.tables import Execution, Olt, QuotaTracker, QuotaViolation
 from portal.web import executions, export, log, violations
-from testing.pages import Visitor, soup
+from testing.pages import Visitor, element, soup
 from testing.web import english, statements, update_rows, written
 
 LAST_HOUR = f"hour={quota.hour_at(clock.now()) - timedelta(hours=1):%Y-%m-%dT%H:%MZ}"
@@ -128,8 +128,7 @@ def test_a_file_that_is_cut_says_so_in_its_last_line_and_the_page_beside_its_lin
     cut = person.get(f"{path}export.csv").text.splitlines()
     assert cut[:-1] == whole[:-1]
     assert cut[-1].startswith(f"Cut after {rows - 1} rows") or cut[-1].startswith(f'"Cut after {rows - 1} rows')
-    link = soup(person.get(path)).select_one(".dropdown-menu a[href*='export.csv']")
-    assert link is not None
+    link = element(person.get(path), ".dropdown-menu a[href*='export.csv']")
     assert f"at most {rows - 1}" in link.get_text()
 
 

@@ -20,7 +20,7 @@ from testing.api import Client, make_token
 from testing.builders import make_chained, make_node, make_olt
 from testing.cast import at
 from testing.ledger import add_day, enter_hours
-from testing.pages import soup, text_of, title_of
+from testing.pages import element, soup, text_of, title_of
 from testing.web import english, statements, written
 
 UP_TO = at("14:00")
@@ -50,7 +50,7 @@ def kept(app: Flask) -> Iterator[Flask]:
 def rows(app: Flask, path: str = "/ledger/") -> list[list[str]]:
     page = soup(english(app, "viewer").get(path))
     lines = [row.select("td") for row in page.select(".lg-table tbody tr")]
-    return [[" ".join(cell.get_text(" ").split()) for cell in cells] for cells in lines]
+    return [[text_of(cell) for cell in cells] for cells in lines]
 
 
 # ----------------------------------------------------------------------------------------------------------------- rule
@@ -158,8 +158,7 @@ def test_the_page_costs_the_same_whatever_it_lists(kept: Flask) -> None:
 
 def test_the_olts_page_shows_what_costs_it_most_and_leads_to_its_ledger(kept: Flask) -> None:
     page = soup(english(kept, "viewer").get("/olts/1/costs"))
-    card = page.select_one("#ledger")
-    assert card is not None
+    card = element(page, "#ledger")
     assert [row.select("td")[2].get_text() for row in card.select("tbody tr")] == ["51\u202f%", "49\u202f%"]
     assert card.select_one("a[href='/ledger/?olt=1&days=7']") is not None
 

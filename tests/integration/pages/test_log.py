@@ -17,7 +17,7 @@ from portal.queries import decision_log
 from portal.services import decisions
 from portal.web import words
 from testing import builders, seed
-from testing.pages import Visitor, soup, text_of, title_of
+from testing.pages import Visitor, element, missing, soup, text_of, texts, title_of
 from testing.web import english, statements, written
 
 
@@ -57,16 +57,15 @@ def watched(seen: list[str]) -> Iterator[None]:
 
 
 def rows(person: Visitor, query: str = "") -> list[str]:
-    return [" ".join(row.get_text(" ").split()) for row in soup(person.get(f"/log/{query}")).select("tbody tr")]
+    return texts(person.get(f"/log/{query}"), "tbody tr")
 
 
 def test_the_newest_decision_comes_first_with_its_words_and_its_json(built: Flask) -> None:
     page = english(built, "viewer").get("/log/")
     first = soup(page).select("tbody tr")[0]
-    text = " ".join(first.get_text(" ").split())
+    text = text_of(first)
     assert title_of(page) == "Decision log"
-    assert "Error Poller lost OLT-B" in text
-    assert '"why": "<script>"' in text
+    assert missing(text, "Error Poller lost OLT-B", '"why": "<script>"') == []
     assert "<b>é" not in page.text
     assert first.select("details pre")
 
@@ -91,8 +90,7 @@ def test_a_skip_is_told_by_its_reason_and_can_be_explained(built: Flask) -> None
     person = english(built)
     row = soup(person.get("/log/")).select("tbody tr")[1]
     assert "The OLT was paused" in row.get_text()
-    link = row.select_one("a[data-explain]")
-    assert link is not None
+    link = element(row, "a[data-explain]")
     assert "The OLT was paused. Since when is not recorded." in text_of(person.get(str(link["href"])))
 
 
@@ -143,33 +141,28 @@ def test_a_row_that_was_committed_late_is_in_its_window_though_its_id_is_not(bui
 def test_pages_follow_each_other_without_a_gap_and_back(built: Flask, query: str) -> None:
     person = english(built)
     first = soup(person.get(f"/log/{query}"))
-    older = first.select_one("a[rel=next]")
-    assert older is not None
+    older = element(first, "a[rel=next]")
     second = soup(person.get(str(older["href"])))
     ids = [row["id"] for page in (first, second) for row in page.select("tbody tr")]
     assert len(ids) == len(set(ids)) == (61 if query == "?" else 60)
-    newer = second.select_one("a[rel=prev]")
-    assert newer is not None
+    newer = element(second, "a[rel=prev]")
     assert [row["id"] for row in soup(person.get(str(newer["href"]))).select("tbody tr")] == ids[:50]
 
 
 def test_the_page_stands_still_until_it_is_followed(built: Flask) -> None:
     person = english(built, "viewer")
     still = soup(person.get("/log/?olt=1"))
-    toggle = still.select_one("[data-follow]")
-    assert toggle is not None
+    toggle = element(still, "[data-follow]")
     assert (still.select("#log_live[hx-get]"), toggle.get_text(strip=True)) == ([], "Follow")
     followed = soup(person.get(str(toggle["href"])))
-    toggle = followed.select_one("[data-follow]")
-    assert toggle is not None
+    toggle = element(followed, "[data-follow]")
     assert followed.select_one("#log_live[hx-get*='olt=1']")
     assert (toggle.get_text(strip=True), toggle["href"]) == ("Stop following", "/log/?olt=1")
 
 
 def test_paging_back_ends_the_following(built: Flask) -> None:
     person = english(built)
-    older = soup(person.get("/log/?follow=1")).select_one("a[rel=next]")
-    assert older is not None
+    older = element(person.get("/log/?follow=1"), "a[rel=next]")
     assert "follow" not in str(older["href"])
     assert soup(person.get(f"{older['href']}&follow=1")).select("#log_live[hx-get], #log_new") == []
 
@@ -243,8 +236,7 @@ def test_an_explanation_is_a_page_and_the_body_of_a_dialog(built: Flask) -> None
 def test_the_link_to_the_log_of_that_time_leads_to_its_decisions(built: Flask) -> None:
     person = english(built)
     moment = f"{clock.now() - timedelta(minutes=30):%Y-%m-%dT%H:%M:%SZ}"
-    link = soup(person.get(f"/explain/?node=1&at={moment}")).select_one('#explain_body a[href^="/log/"]')
-    assert link is not None
+    link = element(person.get(f"/explain/?node=1&at={moment}"), '#explain_body a[href^="/log/"]')
     found = soup(person.get(str(link["href"]))).select("tbody tr")
     assert 1 <= len(found) <= 4
 

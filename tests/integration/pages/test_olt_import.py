@@ -11,7 +11,7 @@ from werkzeug.test import TestResponse
 from portal.extensions import db
 from portal.services.importing import csv_olts
 from portal.tables import Olt
-from testing.pages import Visitor, path_of, soup, text_of, title_of
+from testing.pages import Visitor, element, path_of, soup, text_of, texts, title_of
 from testing.web import english, form_values, written
 
 HEAD = "Nombre;Dirección;Marca;Modelo;Credencial;Sitio;Rack\n"
@@ -45,9 +45,9 @@ def test_a_file_is_shown_row_by_row_and_nothing_is_written(built: Flask, encodin
     answer = send(person, TABLE.encode(encoding))
     assert (answer.status_code, title_of(answer)) == (200, "2 OLTs would be written")
     page = soup(answer)
-    assert [tag.get_text() for tag in page.select("#created td.c-a")] == ["OLT-NUEVA"]
+    assert texts(page, "#created td.c-a") == ["OLT-NUEVA"]
     assert "Ñaña" in page.select("#created")[0].get_text()
-    assert " ".join(page.select("#changed tbody")[0].get_text(" ").split()) == "3 OLT-LIMA Site: – → Chorrillos"
+    assert text_of(page.select("#changed tbody")[0]) == "3 OLT-LIMA Site: – → Chorrillos"
     refused = page.select("#refused tbody")[0].get_text(" ")
     assert "Address: must be an IP address" in " ".join(refused.split())
     assert "1 column is not known and is passed over Rack" in text_of(answer)
@@ -93,8 +93,7 @@ def test_the_text_survives_as_it_was_typed(built: Flask) -> None:
     person.get("/olts/import")
     text = '\n\nname,site\nOLT-LIMA,"<b>&amp;""x"""\n'
     page = soup(person.post("/olts/import", text=text))
-    area = page.select_one("#f-text")
-    assert area is not None
+    area = element(page, "#f-text")
     assert area.get_text() == "\n" + text  # HTML takes the first line end away
 
 
@@ -120,7 +119,7 @@ def test_the_empty_table_is_one_that_the_import_understands(built: Flask) -> Non
         answer = send(person, content)
         page = soup(answer)
         assert page.select(".fx-amber") == [], language
-        assert [tag.get_text() for tag in page.select("#refused td.c-a")] == ["OLT-EXAMPLE-01"], language
+        assert texts(page, "#refused td.c-a") == ["OLT-EXAMPLE-01"], language
 
 
 @pytest.mark.parametrize(

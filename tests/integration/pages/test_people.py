@@ -6,7 +6,7 @@ from sqlalchemy import select
 
 from portal.extensions import db
 from portal.tables import AuditLog, User
-from testing.pages import Visitor, path_of, soup, text_of
+from testing.pages import Visitor, path_of, soup, text_of, texts
 from testing.web import complaints, english, written
 
 PAGE = "/settings/users/"
@@ -22,7 +22,7 @@ def of(app: Flask, username: str) -> str:
 
 
 def names(person: Visitor, query: str = "") -> list[str]:
-    return [cell.get_text() for cell in soup(person.get(f"{PAGE}?{query}")).select("td.c-a a")]
+    return texts(person.get(f"{PAGE}?{query}"), "td.c-a a")
 
 
 def test_the_list_says_who_there_is_and_finds_by_name_role_and_state(built: Flask, admin: Visitor) -> None:

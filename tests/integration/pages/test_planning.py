@@ -15,7 +15,7 @@ from portal.extensions import db
 from portal.services.network import workflows
 from portal.tables import AuditLog, Execution, NodePace, WorkflowNode
 from testing import builders, seed
-from testing.pages import soup, text_of, title_of
+from testing.pages import element, missing, soup, text_of, texts, title_of
 from testing.web import english, form_values, written
 
 WHAT_IF = "/capacity/olts/1/what-if"
@@ -44,13 +44,12 @@ def built(app: Flask) -> Iterator[Flask]:
 def said(answer: TestResponse, selector: str) -> str:
     """Text of one part of the page, thin spaces as ordinary ones."""
     part = soup(answer).select_one(selector)
-    return " ".join(part.get_text(" ").replace("\u202f", " ").split()) if part else ""
+    return text_of(part) if part else ""
 
 
 def test_the_page_of_an_olt_says_how_its_work_fits(built: Flask) -> None:
     card = said(english(built, "viewer").get("/olts/1/capacity"), "#fit_live")
-    assert "Fits busy 53 % of the hour" in card
-    assert "descriptions will wait 1 min 40 s" in card
+    assert missing(card, "Fits busy 53 % of the hour", "descriptions will wait 1 min 40 s") == []
 
 
 def test_nodes_are_called_by_their_names_also_while_one_is_renamed(built: Flask) -> None:
@@ -59,7 +58,7 @@ def test_nodes_are_called_by_their_names_also_while_one_is_renamed(built: Flask)
         session.get_one(WorkflowNode, 2).name = "Customers"
     person = english(built)
     assert "Customers will wait 1 min 40 s" in said(person.get("/olts/1/capacity"), "#fit_live")
-    moves = [cell.get_text(strip=True) for cell in soup(person.get("/capacity/phases")).select("tbody td.c-c")]
+    moves = texts(person.get("/capacity/phases"), "tbody td.c-c")
     assert set(moves) & {"ONUs and their state", "Customers"}
     assert not set(moves) & {"discovery", "descriptions"}
     form = form_values(person.get("/workflow-nodes/2/edit")) | {"name": "Labels", "interval": "60s"}
@@ -77,17 +76,21 @@ def test_the_editor_tells_what_a_change_would_do_before_it_is_saved(built: Flask
     person = english(built)
     form = form_values(person.get("/workflow-nodes/2/edit"))
     answer = person.post(f"{WHAT_IF}?node=2", **(form | {"interval": "60s"}))
-    told = text_of(answer)
-    assert "Does not fit 53 % → 133 % of the hour" in told
-    assert "GET descriptions will not keep its promise" in told
-    assert "descriptions takes most: 100 % of the hour" in told
+    assert (
+        missing(
+            answer,
+            "Does not fit 53 % → 133 % of the hour",
+            "GET descriptions will not keep its promise",
+            "descriptions takes most: 100 % of the hour",
+        )
+        == []
+    )
     with built.app_context():
         assert db.session.get_one(WorkflowNode, 2).interval_seconds == 300
 
 
 def test_the_editor_asks_for_it_as_the_form_changes(built: Flask) -> None:
-    part = soup(english(built).get("/workflow-nodes/2/edit")).select_one("form #what_if")
-    assert part is not None
+    part = element(english(built).get("/workflow-nodes/2/edit"), "form #what_if")
     assert part["hx-post"] == f"{WHAT_IF}?node=2"
     assert "change from:closest form" in str(part["hx-trigger"])
 
@@ -95,9 +98,14 @@ def test_the_editor_asks_for_it_as_the_form_changes(built: Flask) -> None:
 def test_a_new_node_is_a_guess_and_told_to_be_one(built: Flask) -> None:
     person = english(built)
     person.get("/olts/1/workflow/nodes/new")
-    told = text_of(person.post(WHAT_IF, kind="get", key="rx", interval="10m", enabled="y"))
-    assert "53 % → 63 % of the hour" in told
-    assert "rx has hardly run: 1 min a run is a guess" in told
+    assert (
+        missing(
+            person.post(WHAT_IF, kind="get", key="rx", interval="10m", enabled="y"),
+            "53 % → 63 % of the hour",
+            "rx has hardly run: 1 min a run is a guess",
+        )
+        == []
+    )
 
 
 def test_a_node_added_to_a_chain_makes_its_master_longer(built: Flask) -> None:
@@ -151,8 +159,7 @@ def test_phase_advice_is_seen_first_and_applied_with_one_click(built: Flask) -> 
     answer = person.post("/capacity/phases")
     assert answer.status_code == 303
     later = person.get("/capacity/phases")
-    assert "1 clock was moved." in text_of(later)
-    assert "Nothing to move" in text_of(later)
+    assert missing(later, "1 clock was moved.", "Nothing to move") == []
     moved = [after - was for after, was in zip(clocks(built), before, strict=True)]
     assert sorted(moved)[0] == timedelta()
     assert timedelta() < sorted(moved)[1] < timedelta(minutes=5)

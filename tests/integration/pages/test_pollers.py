@@ -21,7 +21,7 @@ from testing import seed
 from testing.cast import at
 from testing.commands import Run, commands
 from testing.databases import Databases
-from testing.pages import Visitor, path_of, soup, text_of, title_of
+from testing.pages import Visitor, element, missing, path_of, soup, text_of, texts, title_of
 from testing.web import english, statements, update_rows, written
 
 
@@ -58,14 +58,13 @@ def test_each_pool_is_a_card_with_its_own_pollers(seeded: Flask) -> None:
     assert first is not None
     assert second is not None
     assert (len(first.select("tbody tr")), len(second.select("tbody tr"))) == (3, 2)
-    assert "1 of 3 busy" in " ".join(first.get_text(" ").split())
+    assert "1 of 3 busy" in text_of(first)
     assert "site lima" in second.get_text(" ")
 
 
 def test_a_pool_that_shows_no_sign_says_so_and_offers_no_size(seeded: Flask) -> None:
     update_rows(seeded, Pool, seen_at=clock.now() - timedelta(minutes=3))
-    card = soup(english(seeded, "admin").get("/pollers/")).select_one("#pool-1 .card-header")
-    assert card is not None
+    card = element(english(seeded, "admin").get("/pollers/"), "#pool-1 .card-header")
     assert "No sign" in card.get_text(" ")
     assert card.select("form") == []
 
@@ -91,9 +90,7 @@ def test_an_administrator_changes_the_size_of_a_running_pool(seeded: Flask) -> N
     answer = person.post("/pollers/pools/1/size", size="12")
     assert (answer.status_code, path_of(answer.headers["Location"])) == (303, "/pollers/")
     assert pool_of(seeded).size == 12
-    text = text_of(person.get("/pollers/"))
-    assert "Pool vm1: 12 pollers from now on." in text
-    assert "becomes 12 pollers" in text
+    assert missing(person.get("/pollers/"), "Pool vm1: 12 pollers from now on.", "becomes 12 pollers") == []
     with seeded.app_context():
         log = db.session.scalars(select(AuditLog).where(AuditLog.action == "pool.scale")).one()
         assert (log.actor, log.changes) == ("admin", {"size": [3, 12]})
@@ -110,14 +107,12 @@ def test_a_size_that_cannot_be_is_refused_with_what_can(seeded: Flask, size: str
 
 def test_a_poller_is_asked_to_restart_and_shows_it(seeded: Flask) -> None:
     person = english(seeded, "admin")
-    row = soup(person.get("/pollers/")).select_one("#p-2")
-    assert row is not None
+    row = element(person.get("/pollers/"), "#p-2")
     assert "Restart poller 2" in str(row.select_one("form")["data-confirm"])  # type: ignore[index]
     assert person.post("/pollers/2/restart").status_code == 303
     with seeded.app_context():
         assert [p.restart_requested for p in db.session.query(Poller).order_by(Poller.id)].count(True) == 1
-    row = soup(person.get("/pollers/")).select_one("#p-2")
-    assert row is not None
+    row = element(person.get("/pollers/"), "#p-2")
     assert "Restart requested" in row.get_text(" ")
     assert row.select("form") == []
 
@@ -139,16 +134,13 @@ def test_the_saturated_pool_is_named_where_there_are_several(seeded: Flask) -> N
     saturate(seeded, pool_id, 60.0)
     answer = english(seeded, "admin").get("/pollers/")
     assert title_of(answer) == "The pool vm2/lima is saturated"
-    text = text_of(answer)
-    assert "flask pollers scale 4 --pool vm2/lima" in text
-    assert "When the machine vm2 has no CPU left" in text
+    assert missing(answer, "flask pollers scale 4 --pool vm2/lima", "When the machine vm2 has no CPU left") == []
 
 
 def test_the_number_of_pollers_that_is_proposed_is_set_by_one_click(seeded: Flask) -> None:
     saturate(seeded, 1, 60.0)
     person = english(seeded, "admin")
-    form = soup(person.get("/pollers/")).select_one(".fx-notice form")
-    assert form is not None
+    form = element(person.get("/pollers/"), ".fx-notice form")
     size = form.select_one("[name=size]")["value"]  # type: ignore[index]
     person.post(str(form["action"]), size=size)
     assert pool_of(seeded).size == int(str(size)) == 6
@@ -221,7 +213,7 @@ def test_the_chart_is_a_picture_with_words_and_a_table(seeded: Flask) -> None:
         pictures = page.select(".fx-history svg")
         assert [str(one["aria-label"]).partition(":")[0] for one in pictures] == ["Busy", "Waiting"]
         assert 1 <= len(page.select(".fx-details tbody tr")) <= charts.TABLE_ROWS
-        assert [tag.get_text() for tag in page.select(".fx-spans [aria-current]")] in (
+        assert texts(page, ".fx-spans [aria-current]") in (
             ["1 hour"],
             ["24 hours"],
             ["7 days"],

@@ -6,18 +6,18 @@ from typing import Any
 
 import pytest
 from flask import Flask
-from sqlalchemy import select, update
 
 from portal import clock
 from portal.domain.statuses import ExecutionStatus, OltState, Trigger
 from portal.queries import queue
 from portal.queries.pollers import PoolRow
 from portal.queries.queue import Cause, Holder, Lane, Waiting
-from portal.tables import Execution, Olt, Pool
+from portal.tables import Execution, Olt, Poller, Pool, WorkflowNode
 from testing import seed
+from testing.builders import make_execution
 from testing.cast import NOW
-from testing.pages import soup, text_of
-from testing.web import english, update_rows, written
+from testing.pages import element, missing, text_of
+from testing.web import add_olts, english, update_rows, written
 
 LATE = NOW - timedelta(seconds=30)
 ONE = Waiting(
@@ -115,88 +115,92 @@ def test_pollers_of_the_site_are_taken_before_those_that_serve_every_olt() -> No
 
 
 @pytest.fixture
-def waiting(app: Flask) -> Flask:
+def waiting(seeded: Flask) -> Flask:
     """OLT 2, of site Cusco, has one composite waiting and nothing running; a pool of three serves every OLT."""
-    seed.seed(app, "few")
+    seed.keep_alive(seeded)
+    update_rows(seeded, Execution, Execution.status == ExecutionStatus.PENDING, status=ExecutionStatus.SUCCESS)
+    enqueue(seeded, "rx", seconds_ago=30, node_name="Power")
+    return seeded
+
+
+def enqueue(app: Flask, key: str, seconds_ago: int, **values: Any) -> None:
+    """One composite of that node of OLT 2 waits since then."""
     with written(app) as session:
-        gone = update(Execution).where(Execution.status == ExecutionStatus.PENDING)
-        session.execute(gone.values(status=ExecutionStatus.SUCCESS))
-        due = clock.now() - timedelta(seconds=30)
-        session.add(
-            Execution(node_id=5, node_name="Power", olt_id=2, device_key="b", priority=40, scheduled_for=due,
-                      queued_at=due)
-        )  # fmt: skip
-    return app
+        node = session.query(WorkflowNode).filter_by(workflow_id=2, key=key).one()
+        make_execution(node, clock.now() - timedelta(seconds=seconds_ago), **values)
 
 
 def change(app: Flask, **values: Any) -> None:
     update_rows(app, Execution, Execution.node_name == "Power", **values)
 
 
-def olt(app: Flask, **values: Any) -> None:
-    update_rows(app, Olt, Olt.id == 2, **values)
-
-
 def shown(app: Flask) -> str:
     return text_of(english(app).get("/queue/"))
 
 
-def test_a_paused_olt_is_told_with_reason_and_end(waiting: Flask) -> None:
-    end = datetime(2100, 1, 2, 17, 30, tzinfo=UTC)  # 12:30 in Lima
-    olt(waiting, state=OltState.PAUSED, paused_reason="new rectifier", paused_until=end)
-    text = shown(waiting)
-    assert "The OLT is paused until 2 Jan 2100 12:30" in text
-    assert "new rectifier" in text
+SOON = NOW + timedelta(days=2, seconds=90)  # 90 seconds from now
 
 
-def test_an_unreachable_olt_is_told_with_the_time_of_its_next_probe(waiting: Flask) -> None:
-    olt(waiting, state=OltState.UNREACHABLE, probe_at=clock.now() + timedelta(seconds=150))
-    assert "The OLT does not answer; asked again in 2 min" in shown(waiting)
-    change(waiting, trigger=Trigger.MANUAL, requested_by="ana")
-    assert "Next to be taken" in shown(waiting)
+@pytest.mark.parametrize(
+    ("values", "words"),
+    [
+        ({"attempt": 0}, "Next to be taken"),
+        ({"attempt": 1, "not_before": SOON}, "Try 1 failed; tried again in 1 min"),
+        ({"not_before": SOON}, "Starts are spread after a restart; this one comes in 1 min"),
+        ({"queued_at": None}, "Not handed to the queue yet"),
+        ({"cancelled_by": "ana"}, "Cancelled by ana; it is about to end"),
+        ({"status": ExecutionStatus.SUCCESS}, "The queue is empty"),
+    ],
+)
+def test_a_composite_says_why_it_waits(waiting: Flask, values: dict[str, Any], words: str) -> None:
+    change(waiting, **values)
+    assert words in shown(waiting)
+
+
+def test_pollers_that_are_busy_or_away_are_told(waiting: Flask) -> None:
+    update_rows(waiting, Poller, status="BUSY")
+    assert "Waits for a free poller: 3 of 3 busy" in shown(waiting)
+    update_rows(waiting, Poller, seen_at=clock.now() - timedelta(minutes=2))
+    assert "What waits here will not start until the pollers are started." in shown(waiting)
 
 
 def test_a_site_without_pollers_is_named(waiting: Flask) -> None:
     update_rows(waiting, Pool, site="Lima")
     assert "No poller serves the site Cusco" in shown(waiting)
-    olt(waiting, site="")
+    update_rows(waiting, Olt, site="")
     assert "No poller serves OLTs without a site" in shown(waiting)
 
 
-def test_spread_starts_say_that_there_was_a_restart(waiting: Flask) -> None:
-    change(waiting, not_before=clock.now() + timedelta(seconds=90))
-    assert "Starts are spread after a restart; this one comes in 1 min" in shown(waiting)
+def test_an_unreachable_olt_is_told_with_the_time_of_its_next_probe(waiting: Flask) -> None:
+    update_rows(waiting, Olt, state=OltState.UNREACHABLE, probe_at=clock.now() + timedelta(seconds=150))
+    assert "The OLT does not answer; asked again in 2 min" in shown(waiting)
+    change(waiting, trigger=Trigger.MANUAL, requested_by="ana")
+    assert "Next to be taken" in shown(waiting)
 
 
-def test_a_cancelled_one_says_who_cancelled_it(waiting: Flask) -> None:
-    change(waiting, cancelled_by="ana")
-    assert "Cancelled by ana; it is about to end" in shown(waiting)
+def test_a_paused_olt_is_told_with_reason_and_end(waiting: Flask) -> None:
+    end = datetime(2100, 1, 2, 17, 30, tzinfo=UTC)  # 12:30 in Lima
+    update_rows(waiting, Olt, Olt.id == 2, state=OltState.PAUSED, paused_reason="new rectifier", paused_until=end)
+    assert missing(shown(waiting), "The OLT is paused until 2 Jan 2100 12:30", "new rectifier") == []
 
 
-def test_a_holder_that_was_asked_to_stop_is_told_so(waiting: Flask) -> None:
-    with written(waiting) as session:
-        running = select(Execution.id).where(Execution.status == ExecutionStatus.RUNNING).scalar_subquery()
-        session.execute(update(Execution).where(Execution.id == running).values(olt_id=2, cancelled_by="ana"))
-    assert "(asked to stop by ana)" in shown(waiting)
+def test_a_composite_waits_for_the_one_that_has_its_olt_and_is_asked_to_stop(waiting: Flask) -> None:
+    update_rows(waiting, Execution, Execution.status == ExecutionStatus.RUNNING, olt_id=2, cancelled_by="ana")
+    assert missing(shown(waiting), "The OLT is busy with Potencia RX for", "(asked to stop by ana)") == []
+
+
+def test_a_composite_goes_behind_the_more_urgent_one_of_its_olt(waiting: Flask) -> None:
+    enqueue(waiting, "discovery", seconds_ago=5, node_name="Urgent", priority=90)
+    assert missing(shown(waiting), "Behind Urgent on the same OLT", "Behind Power") == ["Behind Power"]
 
 
 def test_a_run_that_a_person_wants_carries_the_name(waiting: Flask) -> None:
     change(waiting, requested_by="ana")
-    row = soup(english(waiting).get("/queue/")).select_one("tbody tr")
-    assert row is not None
-    assert "ana" in row.select_one(".c-a").get_text(" ")  # type: ignore[union-attr]
-    assert "first" in row.get_text(" ")
+    row = element(english(waiting).get("/queue/"), "tbody tr")
+    assert ("ana" in text_of(element(row, ".c-a")), "first" in text_of(row)) == (True, True)
 
 
 def test_others_that_go_first_are_told_when_a_poller_is_free(waiting: Flask) -> None:
-    with written(waiting) as session:
-        due = clock.now() - timedelta(minutes=5)
-        for number in range(2):  # the two free pollers
-            device = Olt(name=f"X{number}", address=f"10.9.0.{number}", brand_id=1, credential_id=1, created_at=due)
-            session.add(device)
-            session.flush()
-            session.add(
-                Execution(node_name="Other", olt_id=device.id, device_key=f"x{number}", priority=40, scheduled_for=due,
-                          queued_at=due)
-            )  # fmt: skip
+    for olt_id in add_olts(waiting, 2):  # the two free pollers
+        enqueue(waiting, "rx", seconds_ago=300, node_id=None, olt_id=olt_id, device_key=f"x{olt_id}")
     assert "Waits for a free poller: 1 of 3 busy, and others go first" in shown(waiting)

@@ -23,7 +23,7 @@ from portal.tables import (
 from testing import seed_quotas
 from testing.builders import make_tracker
 from testing.cast import HOUR
-from testing.pages import Visitor, soup, text_of, title_of
+from testing.pages import Visitor, element, missing, soup, text_of, texts, title_of
 from testing.web import complaints, english, form_values, statements, update_rows, written
 
 
@@ -50,7 +50,7 @@ def at(start: datetime) -> str:
 
 
 def olts(person: Visitor, path: str) -> list[str]:
-    return [tag.get_text() for tag in soup(person.get(path)).select("tbody td.c-a > a")]
+    return texts(person.get(path), "tbody td.c-a > a")
 
 
 def test_the_title_says_how_many_are_at_risk_and_the_worst_comes_first(seeded: Flask, hour: datetime) -> None:
@@ -63,11 +63,11 @@ def test_the_title_says_how_many_are_at_risk_and_the_worst_comes_first(seeded: F
 
 def test_a_row_says_how_it_stands_how_it_will_end_and_what_was_lost(seeded: Flask, hour: datetime) -> None:
     row = soup(english(seeded, "viewer").get(at(hour))).select("tbody tr")[0]
-    text = " ".join(row.get_text(" ").split())
-    for words in ("GET rx", "At risk", "3 Timed out", "Will end at 9 of 12: discovery runs 40 s longer than usual"):
-        assert words in text
-    bar = row.select_one("svg[role=img]")
-    assert bar is not None
+    assert (
+        missing(row, "GET rx", "At risk", "3 Timed out", "Will end at 9 of 12: discovery runs 40 s longer than usual")
+        == []
+    )
+    bar = element(row, "svg[role=img]")
     assert bar["aria-label"] == "2 completed, 3 failed, 0 skipped, 7 pending, of 12"
 
 
@@ -144,8 +144,7 @@ def test_the_row_of_hours_leads_a_week_back_and_home_again(seeded: Flask) -> Non
         path, steps = str(earlier["href"]) if earlier else "", steps + 1
     assert steps == 8
     for _ in range(7):
-        later = page.select_one("a[aria-label='Later hours']")
-        assert later is not None
+        later = element(page, "a[aria-label='Later hours']")
         page = soup(person.get(str(later["href"])))
     assert page.select_one("a[aria-label='Later hours']") is None
     assert page.select_one(".qt-hours [aria-current]") is not None
@@ -201,9 +200,12 @@ def broken(seeded: Flask) -> tuple[int, int]:
 def test_a_quota_shows_from_what_it_was_reckoned_and_each_slot(seeded: Flask, broken: tuple[int, int]) -> None:
     page = english(seeded, "viewer").get(f"/quotas/{broken[0]}")
     assert title_of(page) == "Discovery on OLT-LIMA-01"
-    text = text_of(page)
-    for words in ("Not met", "Reckoned from", "15 min", "Not changed since it was made", "1 Timed out", "1 OLT busy"):
-        assert words in text
+    assert (
+        missing(
+            page, "Not met", "Reckoned from", "15 min", "Not changed since it was made", "1 Timed out", "1 OLT busy"
+        )
+        == []
+    )
     rows = soup(page).select(".qt-slots tbody tr")
     assert [row.select_one(".c-b").get_text(" ").split()[0] for row in rows] == [  # type: ignore[union-attr]
         "Succeeded", "Succeeded", "Failed", "Skipped",
@@ -215,8 +217,7 @@ def test_a_quota_shows_from_what_it_was_reckoned_and_each_slot(seeded: Flask, br
 def test_a_violation_adds_up_and_leads_to_the_lost_slots(seeded: Flask, broken: tuple[int, int]) -> None:
     page = english(seeded, "viewer").get(f"/violations/{broken[1]}")
     assert title_of(page) == "Discovery on OLT-LIMA-01: 2 of 4"
-    told = soup(page).select_one(".qt-sum")
-    assert told is not None
+    told = element(page, ".qt-sum")
     parts = [int(row.select_one("td").get_text()) for row in told.select(".qt-part")]  # type: ignore[union-attr]
     (lost,) = [int(row.select_one("td").get_text()) for row in told.select(".qt-line")]  # type: ignore[union-attr]
     assert sum(parts) == lost == 2
@@ -238,8 +239,7 @@ def test_the_list_of_violations_says_what_was_lost_and_who_was_told(seeded: Flas
     person = english(seeded, "viewer")
     page = person.get("/violations/")
     assert title_of(page) == "1 violation in the last hour"
-    for words in ("High", "OLT-LIMA-01", "Discovery", "1 Timed out", "1 OLT busy"):
-        assert words in text_of(page)
+    assert missing(page, "High", "OLT-LIMA-01", "Discovery", "1 Timed out", "1 OLT busy") == []
     for query, count in (("severity=HIGH", 1), ("severity=LOW", 0), ("window=1h", 1), ("olt=2", 0), ("notified=x", 1)):
         assert len(olts(person, f"/violations/?{query}")) == count, query
     update_rows(seeded, QuotaViolation, notified=False, notified_at=None)
@@ -289,8 +289,7 @@ def test_an_operator_acknowledges_a_violation_with_a_note_and_the_audit_says_so(
     assert olts(person, "/violations/?seen=no") == ["OLT-LIMA-01"]
     answer = person.post(f"{path}/acknowledge", note="Fibre cut,\r\n  being mended ")
     assert (answer.status_code, answer.headers["Location"]) == (303, path)
-    text = text_of(person.get(path))
-    assert "By operator" in text and "Fibre cut, being mended" in text
+    assert missing(person.get(path), "By operator", "Fibre cut, being mended") == []
     assert (olts(person, "/violations/?seen=no"), olts(person, "/violations/?seen=yes")) == ([], ["OLT-LIMA-01"])
     with written(seeded) as session:
         row = session.scalars(select(AuditLog).order_by(AuditLog.id.desc())).first()
@@ -348,8 +347,7 @@ def test_what_never_was_is_not_found(seeded: Flask) -> None:
 
 
 def test_home_counts_what_is_at_risk_and_broken_and_leads_there(seeded: Flask, broken: tuple[int, int]) -> None:
-    line = soup(english(seeded, "viewer").get("/")).select_one("a[href='/violations/?seen=no&window=24h']")
-    assert line is not None
+    line = element(english(seeded, "viewer").get("/"), "a[href='/violations/?seen=no&window=24h']")
     assert "1 violation is open" in line.get_text(" ", strip=True)
 
 

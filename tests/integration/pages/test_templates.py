@@ -14,7 +14,7 @@ from portal.services.network import applying, template_nodes, templates, workflo
 from portal.tables import Olt, TemplateRollout, Workflow, WorkflowNode, WorkflowTemplate
 from testing import builders, seed
 from testing.cast import ACTOR
-from testing.pages import Visitor, path_of, soup, text_of, title_of
+from testing.pages import Visitor, element, missing, path_of, soup, text_of, texts, title_of
 from testing.web import complaints, english, form_values, statements
 
 LIST = "/workflows/templates/"
@@ -64,9 +64,8 @@ def change(app: Flask, **fields: Any) -> None:
 
 
 def row(person: Visitor, css: str, path: str = PAGE) -> str:
-    found = soup(person.get(path)).select_one(css)
-    assert found is not None
-    return " ".join(found.get_text(" ").replace("\u202f", " ").split())
+    found = element(person.get(path), css)
+    return text_of(found)
 
 
 def intervals(app: Flask, *olts: int) -> list[int | None]:
@@ -77,8 +76,8 @@ def intervals(app: Flask, *olts: int) -> list[int | None]:
 def test_the_page_shows_nodes_as_chains_and_how_each_olt_stands(homes: Flask) -> None:
     person = english(homes, "viewer")
     page = soup(person.get(PAGE))
-    assert [tag.get_text(strip=True) for tag in page.select(".nw-node h3")] == ["Discovery", "Description", "Power"]
-    assert [tag.get_text(strip=True) for tag in page.select(".nw-chain h3")] == ["Description"]
+    assert texts(page, ".nw-node h3") == ["Discovery", "Description", "Power"]
+    assert texts(page, ".nw-chain h3") == ["Description"]
     assert "In step" in row(person, "#o1")
     assert "Differs on purpose rx" in row(person, "#o2")
     assert page.select("main form[method=post], main .btn-primary") == []
@@ -107,7 +106,7 @@ def test_a_template_is_made_given_nodes_and_renamed(homes: Flask) -> None:
     answer = person.post(f"{page}/nodes/new?master=4", **NODE, key="again", revision="1")
     assert answer.status_code == 303
     page_ = soup(person.get(page))
-    assert [tag.get_text(strip=True) for tag in page_.select(".nw-chain h3")] == ["Power"]
+    assert texts(page_, ".nw-chain h3") == ["Power"]
     answer = person.post(f"{page}/edit", name="branch offices", description="with a contract", revision="2")
     assert title_of(person.get(path_of(answer.headers["Location"]))) == "Template branch offices"
 
@@ -143,7 +142,7 @@ def test_a_node_is_moved_and_deleted_with_its_chain(homes: Flask) -> None:
     assert "The 1 node chained to it goes too" in text_of(question)
     person.post("/workflows/template-nodes/1/delete", revision=form_values(question)["revision"])
     page = soup(person.get(PAGE))
-    assert [tag.get_text(strip=True) for tag in page.select(".nw-node h3")] == ["Power"]
+    assert texts(page, ".nw-node h3") == ["Power"]
     assert "2 changes wait for 3 OLTs" in page.get_text(" ")
     assert person.post("/workflows/template-nodes/1/move", direction="up").status_code == 404
     assert person.post("/workflows/template-nodes/3/move", direction="up").status_code == 303
@@ -168,7 +167,7 @@ def test_the_preview_says_per_olt_what_would_happen_and_writes_nothing(homes: Fl
         title_of(seen) == "Apply homes: 2 OLTs change, 3 nodes change, 1 override kept, 1 in step already, 1 left out"
     )
     page = soup(seen)
-    texts = {str(tag["id"]): " ".join(tag.get_text(" ").split()) for tag in page.select("tbody tr")}
+    texts = {str(tag["id"]): text_of(tag) for tag in page.select("tbody tr")}
     assert list(texts)[0] == "e7"
     assert "whose brand is zte" in texts["e7"]
     assert "~ rx Every: 10 min → 20 min" in texts["e1"]
@@ -186,9 +185,14 @@ def test_applying_writes_what_the_preview_said_and_names_who_was_left_out(homes:
     revision = form_values(seen, "#do")["revision"]
     answer = person.post(APPLY, template="1", step="apply", olt=["1", "2", "4", "7"], revision=revision)
     assert path_of(answer.headers["Location"]) == PAGE
-    text = text_of(person.get(PAGE))
-    assert "Applied to 2 OLTs." in text
-    assert "1 OLT was left out. OLT-Z: Discovery: huawei.onu_state is not for this OLT" in text
+    assert (
+        missing(
+            person.get(PAGE),
+            "Applied to 2 OLTs.",
+            "1 OLT was left out. OLT-Z: Discovery: huawei.onu_state is not for this OLT",
+        )
+        == []
+    )
     assert intervals(homes, 1, 2, 3, 4) == [1200, 3600, 600, 1200]
     behind = person.post(APPLY, template="1", step="preview", whom="behind")
     assert [tag["id"] for tag in soup(behind).select("tbody tr")] == ["e3"]
@@ -227,8 +231,7 @@ def test_one_olt_first_then_the_rest(homes: Flask) -> None:
     answer = person.post(APPLY, template="1", step="try", olt=["1", "2", "3"], canary="3", revision=revision)
     page = path_of(answer.headers["Location"])
     assert intervals(homes, 1, 3) == [600, 1200]
-    text = text_of(person.get(page))
-    assert "homes on OLT-3" in text and "Nothing has run since" in text and "Apply to the other 2" in text
+    assert missing(person.get(page), "homes on OLT-3", "Nothing has run since", "Apply to the other 2") == []
     assert "Being tried on OLT-3" in text_of(person.get(PAGE))
     assert person.post(f"{page}/rest").status_code == 303
     assert intervals(homes, 1, 2, 3) == [1200, 3600, 1200]

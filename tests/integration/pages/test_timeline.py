@@ -5,7 +5,6 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
-from bs4 import Tag
 from flask import Flask
 
 from portal import clock
@@ -20,7 +19,7 @@ from portal.tables import Execution, ExecutionAttempt, ExecutionPlan, Olt, Workf
 from portal.web import timeline
 from testing import builders, seed
 from testing.builders import make_execution
-from testing.pages import soup
+from testing.pages import element, soup
 from testing.web import english, statements
 
 NINE = datetime(2026, 11, 27, 9, 0, tzinfo=UTC)
@@ -261,8 +260,7 @@ def furnished(app: Flask) -> Flask:
 def test_the_page_of_an_olt_holds_its_timeline_which_refreshes_itself(furnished: Flask) -> None:
     person = english(furnished)
     page = soup(person.get("/olts/1"))
-    part = page.select_one("#olt_live #timeline_live")
-    assert isinstance(part, Tag)
+    part = element(page, "#olt_live #timeline_live")
     assert part["hx-get"] == "/olts/1/timeline?hour=0"
     fragment = person.fragment("/olts/1/timeline?hour=0", "timeline_live")
     assert (fragment.status_code, "<html" in fragment.text) == (200, False)
@@ -273,8 +271,7 @@ def test_the_page_of_an_olt_holds_its_timeline_which_refreshes_itself(furnished:
 
 def test_a_refresh_of_the_olt_leaves_the_timeline_as_it_is_and_does_not_ask_for_it(furnished: Flask) -> None:
     fragment = soup(english(furnished).fragment("/olts/1", "olt_live"))
-    part = fragment.select_one("#timeline_live[data-own]")
-    assert isinstance(part, Tag)
+    part = element(fragment, "#timeline_live[data-own]")
     assert list(part.children) == []
 
 

@@ -16,7 +16,7 @@ from portal.extensions import db
 from portal.services.trying import trials
 from portal.tables import Olt, Trial, TrialMode, TrialStatus
 from testing import builders, seed
-from testing.pages import Visitor, path_of, soup, text_of, title_of
+from testing.pages import Visitor, element, path_of, soup, text_of, texts, title_of
 from testing.web import english, statements, update_rows, written
 
 EVIL = '<img src=x onerror="alert(1)">'
@@ -53,9 +53,7 @@ def press(person: Visitor, path: str, **values: Any) -> TestResponse:
 
 
 def fragment(answer: TestResponse) -> Tag:
-    found = soup(answer).select_one("#trial")
-    assert found is not None
-    return found
+    return element(answer, "#trial")
 
 
 def test_a_button_on_a_node_asks_for_a_test_that_waits_in_its_place(built: Flask) -> None:
@@ -101,7 +99,7 @@ def test_the_fragment_stops_asking_once_there_is_an_answer(built: Flask) -> None
     end(built, status=TrialStatus.SUCCESS, result=answer(ROW))
     root = fragment(person.fragment("/trials/1", "trial"))
     assert not root.has_attr("hx-get")
-    cells = [" ".join(cell.get_text().split()) for cell in root.select("tbody td")]
+    cells = texts(root, "tbody td")
     assert cells == ["0/1/1:2", "4194312448.2", "-2150", "−21.5", "-2150"]  # the last is for phones
     assert "2 PDUs" in root.get_text()
     assert "nothing stored" in root.get_text()
@@ -116,7 +114,7 @@ def test_a_state_is_told_in_the_readers_language_and_a_text_of_the_device_is_not
     end(built, status=TrialStatus.SUCCESS, result=answer(gone, columns=columns))
     causes, descriptions = fragment(person.fragment("/trials/1", "trial")).select(".nw-trial-column")
     assert "sin energía (dying gasp)" in causes.get_text()
-    assert [cell.get_text() for cell in descriptions.select("td.num.c-b")] == ["dying gasp"]
+    assert texts(descriptions, "td.num.c-b") == ["dying gasp"]
 
 
 @pytest.mark.parametrize(

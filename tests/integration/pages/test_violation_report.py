@@ -11,7 +11,7 @@ from portal import clock
 from portal.domain.statuses import Severity
 from portal.tables import QuotaViolation
 from testing.cast import LIMA
-from testing.pages import Visitor, soup, text_of, title_of
+from testing.pages import Visitor, element, soup, text_of, texts, title_of
 from testing.web import english, statements, written
 
 GRAVITY = (Severity.LOW, Severity.CRITICAL, Severity.HIGH, Severity.MEDIUM)
@@ -44,9 +44,8 @@ def ids(person: Visitor, path: str) -> list[int]:
 
 
 def sums(person: Visitor, path: str, name: str) -> list[list[str]]:
-    table = soup(person.get(path)).select_one(f"table[aria-label='{name}']")
-    assert table is not None
-    return [[cell.get_text(" ", strip=True) for cell in row.select("td")] for row in table.select("tbody tr")]
+    table = element(person.get(path), f"table[aria-label='{name}']")
+    return [texts(row, "td") for row in table.select("tbody tr")]
 
 
 # --------------------------------------------------------------------------------------------------------------- report
@@ -111,8 +110,7 @@ def test_days_that_mean_nothing_are_left_out_and_long_periods_end_in_the_past(
 
 def test_the_file_of_a_report_holds_the_same_violations(broken: Flask) -> None:
     person = english(broken)
-    link = soup(person.get(f"/violations/report?from={day(2)}&to={day(2)}")).select_one("a[href*='export.csv']")
-    assert link is not None
+    link = element(person.get(f"/violations/report?from={day(2)}&to={day(2)}"), "a[href*='export.csv']")
     assert len(person.get(str(link["href"])).text.splitlines()) == 1 + 24
 
 
@@ -139,8 +137,7 @@ def test_the_gravest_come_first_page_by_page_without_a_gap_and_back(broken: Flas
     assert rows == sorted(rows, key=lambda row: (order.index(row[0]), -row[1]))
     assert (len(rows), len(set(rows)), len(pages)) == (120, 120, 3)
     for wanted in reversed(pages[:-1]):
-        newer = soup(person.get(last)).select_one("a[rel=prev]")
-        assert newer is not None
+        newer = element(person.get(last), "a[rel=prev]")
         last = str(newer["href"])
         assert ids(person, last) == [ident for _word, ident in wanted]
 
@@ -149,8 +146,7 @@ def test_the_order_keeps_the_filters_and_the_filters_the_order(broken: Flask) ->
     person = english(broken)
     assert len(ids(person, "/violations/?sort=worst&severity=HIGH")) == 30
     assert len(ids(person, "/violations/?sort=worst&olt=1&seen=yes")) == 15
-    head = soup(person.get("/violations/?olt=1")).select_one("th[aria-sort=none] a[href*='sort=worst']")
-    assert head is not None
+    head = element(person.get("/violations/?olt=1"), "th[aria-sort=none] a[href*='sort=worst']")
     assert "olt=1" in str(head["href"])
 
 
@@ -172,8 +168,7 @@ def test_days_narrow_the_list_and_are_chips(broken: Flask) -> None:
 @pytest.mark.parametrize("path", ["/violations/", "/violations/report", "/violations/1", "/olts/1"])
 def test_what_is_printed_has_a_button_and_says_when_and_in_which_zone(broken: Flask, path: str) -> None:
     page = soup(english(broken).get(path))
-    paper = page.select_one(".fx-paper [data-printed]")
-    assert paper is not None
+    paper = element(page, ".fx-paper [data-printed]")
     assert paper.get_text().endswith("America/Lima")
     assert len(page.select("[data-print].fx-scripted")) == 1
     assert page.select_one("link[href*='css/print.css'][media=print]")

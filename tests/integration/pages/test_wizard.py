@@ -14,7 +14,7 @@ from portal.services.network import olts
 from portal.tables import Olt, Workflow, WorkflowNode, WorkflowTemplate
 from portal.web.olt_picks import packed, unpacked
 from testing import builders, seed
-from testing.pages import Visitor, path_of, soup, text_of
+from testing.pages import Visitor, path_of, soup, text_of, texts
 from testing.web import complaints, english, form_values, statements
 
 START = "/workflows/new-task"
@@ -59,7 +59,7 @@ def nodes(app: Flask) -> dict[str, WorkflowNode]:
 
 
 def rows(answer: TestResponse) -> dict[str, str]:
-    return {str(tag["id"]): " ".join(tag.get_text(" ").split()) for tag in soup(answer).select("tbody tr")}
+    return {str(tag["id"]): text_of(tag) for tag in soup(answer).select("tbody tr")}
 
 
 def test_from_the_brand_to_a_node_of_each_olts_own(network: Flask) -> None:
@@ -121,7 +121,7 @@ def test_going_back_loses_nothing(network: Flask) -> None:
 def test_olts_are_of_the_brand_and_disabled_ones_are_marked(network: Flask) -> None:
     person = english(network)
     page = send(person, START, brand="huawei")
-    items = [tag.get_text(" ", strip=True) for tag in soup(person.get(page)).select("[data-from] li")]
+    items = texts(person.get(page), "[data-from] li")
     assert [item.split()[0] for item in items] == ["OLT-1", "OLT-2", "OLT-3", "OLT-4"]
     assert ["Disabled" in item for item in items] == [False, False, True, False]
     answer = person.post(page, olt=["5", "99"])

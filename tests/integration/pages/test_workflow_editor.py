@@ -4,7 +4,6 @@ import json
 from typing import Any
 
 import pytest
-from bs4 import Tag
 from flask import Flask
 from werkzeug.test import TestResponse
 
@@ -15,7 +14,7 @@ from portal.services.network.node_trees import write_template
 from portal.services.network.trees import tree_of
 from portal.tables import NodeDay, NodePace, TemplateNode, Workflow, WorkflowTemplate
 from testing.boards import BOARD, DESCRIPTION, DISCOVERY, RX, SERIAL, more_masters, node_of, order
-from testing.pages import Visitor, path_of, soup, text_of, title_of
+from testing.pages import Visitor, element, missing, path_of, soup, text_of, texts, title_of
 from testing.web import english, form_values, statements, written
 
 
@@ -52,7 +51,7 @@ def test_the_second_of_two_forms_is_shown_both_sides_and_may_save_again(board: F
     assert (node_of(board, RX).interval_seconds, node_of(board, RX).time_limit) == (1800, 120)
     told = text_of(answer)
     assert "operator changed the same meanwhile" in told
-    cells = [" ".join(cell.get_text(" ").split()) for cell in soup(answer).select(".wb-both tbody td")]
+    cells = texts(answer, ".wb-both tbody td")
     assert cells == ["30 min Take theirs", "20 min Keep yours"]
     assert "Retries: 2 → 1" in told
     again = form_values(answer)
@@ -90,8 +89,7 @@ def test_a_form_of_a_node_that_was_deleted_shows_what_was_typed_and_who_deleted_
     rosa.post(f"/workflow-nodes/{SERIAL}/delete")
     answer = ana.post(edit(SERIAL), **mine | {"name": "Números de serie"})
     assert (answer.status_code, title_of(answer)) == (409, "serial was deleted meanwhile")
-    for words in ("Números de serie", "huawei.onu_description", "operator, "):
-        assert words in text_of(answer)
+    assert missing(answer, "Números de serie", "huawei.onu_description", "operator, ") == []
     assert ana.get(edit(SERIAL)).status_code == 404
     assert ana.post(edit(SERIAL), name="x").status_code == 404
 
@@ -117,11 +115,9 @@ def test_a_chained_node_is_given_a_clock_in_its_form(board: Flask) -> None:
 
 
 def undo_form(person: Visitor) -> dict[str, str]:
-    form = soup(person.get(BOARD)).select_one("form[action$='/undo']")
-    assert form is not None
-    field = form.select_one("[name=revision]")
-    assert field is not None
-    return {"revision": str(field["value"]), "text": " ".join(form.get_text(" ").split())}
+    form = element(person.get(BOARD), "form[action$='/undo']")
+    field = element(form, "[name=revision]")
+    return {"revision": str(field["value"]), "text": text_of(form)}
 
 
 def test_the_board_offers_to_undo_the_last_change_and_then_to_do_it_again(board: Flask) -> None:
@@ -130,8 +126,7 @@ def test_the_board_offers_to_undo_the_last_change_and_then_to_do_it_again(board:
     person.post(f"/workflow-nodes/{SERIAL}/move", direction="up")
     offer = undo_form(person)
     assert offer["text"] == "Undo: node serial was moved"
-    note = soup(person.get(BOARD)).select_one(".wb-last .fx-note")
-    assert isinstance(note, Tag)
+    note = element(person.get(BOARD), ".wb-last .fx-note")
     assert note.get_text().startswith("operator, ")
     assert person.post(BOARD + "/undo", revision=offer["revision"]).status_code == 303
     assert order(person) == [DISCOVERY, RX, DESCRIPTION, SERIAL]
@@ -213,8 +208,7 @@ def test_the_form_of_a_card_comes_alone_for_the_panel(board: Flask) -> None:
     answer = person.fragment(edit(RX), "panel")
     page = soup(answer)
     assert (answer.status_code, page.select("html, .fx-crumbs")) == (200, [])
-    form = page.select_one("form.nw-form")
-    assert form is not None
+    form = element(page, "form.nw-form")
     assert (form["hx-post"], form["hx-target"], form["action"]) == (edit(RX), "#panel", edit(RX))
     assert [str(one["action"]) for one in page.select(".wb-buttons form")] == [
         f"/workflow-nodes/{RX}/run", f"/trials/nodes/{RX}",
@@ -240,8 +234,7 @@ def test_a_node_added_in_the_panel_goes_on_as_its_own_form(board: Flask) -> None
     person.get(BOARD)
     values |= {"name": "Temperatura", "oid": "huawei.onu_description", "csrf_token": person.token}
     answer = press(person, path, "panel", **values)
-    form = soup(answer).select_one("form.nw-form")
-    assert form is not None
+    form = element(answer, "form.nw-form")
     assert (form["action"], node_of(board, 5).master_id) == (edit(5), RX)
     assert json.loads(answer.headers["HX-Trigger"])["chosen"] == {"node": 5}
 
@@ -277,7 +270,7 @@ def test_a_card_says_how_long_its_node_takes_and_how_much_changes(board: Flask) 
             session.add(NodeDay(node_id=node, olt_id=1, day=day, runs=4, duration_ms=1360, values_read=read,
                                 values_changed=changed))  # fmt: skip
     page = soup(english(board).get(BOARD))
-    texts = {node: " ".join(page.select_one(f"#node-{node}").get_text(" ").replace("\u202f", " ").split())  # type: ignore[union-attr]
+    texts = {node: text_of(page.select_one(f"#node-{node}"))  # type: ignore[union-attr]
              for node in (RX, DESCRIPTION, SERIAL)}  # fmt: skip
     assert "usually 900 ms · 3.0 % changed" in texts[RX]
     assert "usually 340 ms · 0.0 % changed" in texts[DESCRIPTION]
