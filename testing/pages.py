@@ -18,6 +18,7 @@ from portal.extensions import db
 from portal.tables import User
 from testing.cast import password_of
 
+FORM = "main form[method=post]"
 _TOKEN = re.compile(r'name="csrf-token" content="([^"]+)"')
 
 
@@ -62,6 +63,10 @@ class Visitor:
         headers = {"HX-Request": "true", "HX-Target": target, "X-CSRFToken": self.token}
         return self.client.post(path, headers=headers, data=values)
 
+    def submit(self, path: str, selector: str = FORM, /, **changes: Any) -> TestResponse:
+        """The form of this page, sent back to the page as it stands but for these changes."""
+        return self.post(path, **form_values(self.get(path), selector) | changes)
+
     def login(self, username: str, password: str = "", next_path: str = "") -> TestResponse:
         """Through the form, as a person; afterwards the token is that of the new session."""
         self.get("/login")
@@ -86,6 +91,19 @@ def element(page: TestResponse | Tag, selector: str) -> Tag:
     found = _tree(page).select_one(selector)
     assert found is not None, selector
     return found
+
+
+def form_values(answer: TestResponse, selector: str = FORM) -> dict[str, str]:
+    """What a browser would send if the form were submitted as it stands."""
+    form = soup(answer).select(selector)[-1]
+    values: dict[str, str] = {}
+    for field in form.select("input[name], textarea[name]"):
+        if field.get("type") != "checkbox" or field.has_attr("checked"):
+            values[str(field["name"])] = str(field.get("value") or field.get_text())
+    for choice in form.select("select[name]"):
+        chosen = choice.select_one("option[selected]") or choice.select_one("option")
+        values[str(choice["name"])] = str(chosen["value"]) if chosen else ""
+    return values
 
 
 def text_of(page: TestResponse | Tag) -> str:
@@ -115,7 +133,7 @@ def csv_of(response: TestResponse) -> list[list[str]]:
     return list(csv.reader(io.StringIO(response.text.removeprefix("\ufeff"))))
 
 
-def path_of(url: str) -> str:
-    """Path and query of a Location header."""
-    parts = urlsplit(url)
+def path_of(where: TestResponse | str) -> str:
+    """Path and query of an address, or of the one that an answer leads on to."""
+    parts = urlsplit(where if isinstance(where, str) else str(where.location))
     return parts.path + (f"?{parts.query}" if parts.query else "")

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, TypeVar
 
 from flask import Flask
 from jinja2.bccache import Bucket, BytecodeCache
@@ -13,6 +13,9 @@ from werkzeug.test import TestResponse
 from portal.extensions import Base, db, transaction
 from portal.tables import Olt, Workflow
 from testing.pages import Visitor, soup
+from testing.pages import form_values as form_values
+
+Row = TypeVar("Row", bound=Base)
 
 
 class Compiled(BytecodeCache):
@@ -70,6 +73,18 @@ def stored(app: Flask, query: Select[Any]) -> list[Any]:
         return list(db.session.scalars(query))
 
 
+def row_of(app: Flask, table: type[Row], ident: int) -> Row:
+    """The row of this id as it is now."""
+    with app.app_context():
+        return db.session.get_one(table, ident)
+
+
+def values_of(app: Flask, table: type[Base], ident: int) -> dict[str, Any]:
+    """All columns of that row."""
+    row = row_of(app, table, ident)
+    return {column.key: getattr(row, column.key) for column in table.__table__.columns}
+
+
 @contextmanager
 def noted(app: Flask) -> Iterator[list[str]]:
     """The SQL statements that are run meanwhile."""
@@ -98,19 +113,6 @@ def statements(app: Flask, person: Visitor, path: str) -> int:
     with noted(app) as seen:
         assert person.get(path).status_code == 200
     return cost(seen)
-
-
-def form_values(answer: TestResponse, selector: str = "main form[method=post]") -> dict[str, str]:
-    """What a browser would send if the form were submitted as it stands."""
-    form = soup(answer).select(selector)[-1]
-    values: dict[str, str] = {}
-    for field in form.select("input[name], textarea[name]"):
-        if field.get("type") != "checkbox" or field.has_attr("checked"):
-            values[str(field["name"])] = str(field.get("value") or field.get_text())
-    for select in form.select("select[name]"):
-        chosen = select.select_one("option[selected]") or select.select_one("option")
-        values[str(select["name"])] = str(chosen["value"]) if chosen else ""
-    return values
 
 
 def complaints(answer: TestResponse) -> dict[str, str]:

@@ -1,10 +1,12 @@
 """Pages on SQLite, with templates compiled once; that each page works on PostgreSQL is one test of test_frame.py."""
 
+from dataclasses import replace
 from datetime import timedelta
 
 import pytest
 from flask import Flask
 
+from config import Settings
 from portal import clock
 from portal.web import audience
 from portal.web.audience import Board
@@ -51,6 +53,12 @@ def one_board(app: Flask) -> None:
         master = builders.make_node(olt, "rx", kind="get", oid="huawei.onu_rx_power", name="Potencia RX")
         builders.make_chained(master)
         builders.make_chained(master, "serial")
+
+
+@pytest.fixture
+def postgresql(settings: Settings, databases: Databases) -> Flask:
+    """The whole product on an empty PostgreSQL database."""
+    return databases.app(replace(settings, database_url=databases.url("postgresql")))
 
 
 @pytest.fixture

@@ -16,9 +16,7 @@ NEW = "four unrelated words here"
 
 @pytest.fixture
 def operator(built: Flask) -> Visitor:
-    person = english(built)
-    person.get(PAGE)
-    return person
+    return english(built)
 
 
 def change(person: Visitor, old: str = "", new: str = NEW, again: str = NEW) -> tuple[int, dict[str, str]]:
@@ -73,7 +71,7 @@ def test_guesses_of_the_present_password_are_counted_as_at_the_login(built: Flas
 
 def test_the_other_sessions_end_and_the_language_chosen_in_this_one_stays(built: Flask, operator: Visitor) -> None:
     other = english(built)
-    assert path_of(operator.post("/settings/account/sessions").location) == PAGE
+    assert path_of(operator.post("/settings/account/sessions")) == PAGE
     assert "All your other sessions have ended" in text_of(operator.get(PAGE))
     assert not knows(other)
     with built.app_context():
@@ -95,4 +93,4 @@ def test_who_has_one_page_of_the_settings_sees_no_row_of_them(built: Flask, user
 def test_a_person_who_was_deactivated_meanwhile_changes_nothing(built: Flask, operator: Visitor) -> None:
     with written(built) as session:
         session.query(User).filter_by(username="operator").update({"active": False})
-    assert path_of(operator.post(PAGE, old="x", new=NEW, again=NEW).location).startswith("/login")
+    assert path_of(operator.post(PAGE, old="x", new=NEW, again=NEW)).startswith("/login")

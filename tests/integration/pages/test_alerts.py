@@ -127,7 +127,6 @@ def test_a_failing_channel_is_named_in_the_title_with_what_its_receiver_says(tol
 
 def test_the_test_button_shows_the_true_answer(told: Flask, hook: Receiver) -> None:
     person = english(told, "admin")
-    person.get("/alerts/")
     hook.answers.append(401)
     person.post("/alerts/channels/1/test")
     page = text_of(person.get("/alerts/"))
@@ -142,7 +141,6 @@ def test_the_test_button_works_while_the_network_is_away(told: Flask) -> None:
     with told.app_context():
         channels.save({"target": "json://127.0.0.1:1/hook"}, "admin", clock.now(), 1)
     person = english(told, "admin")
-    person.get("/alerts/")
     assert person.post("/alerts/channels/1/test").status_code == 303
     assert "The receiver refuses the connection ([Errno 111] Connection refused)" in text_of(person.get("/alerts/"))
 
@@ -163,7 +161,6 @@ def test_an_alert_that_was_given_up_is_sent_again_by_its_button(told: Flask, hoo
 
 def test_a_channel_is_deleted_with_what_went_through_it(told: Flask) -> None:
     person = english(told, "admin")
-    person.get("/alerts/channels/1")
     assert person.post("/alerts/channels/1/delete").status_code == 303
     assert stored(told) == []
     for action in ("delete", "test"):

@@ -23,41 +23,24 @@ from testing.web import copies, english, stored, update_rows, written
 UNSAFE = {"POST", "PUT", "PATCH", "DELETE"}
 
 # What S5 asks for: ways to say "another host" that browsers understand.
-FOREIGN = (
-    "http://evil.example",
-    "https://evil.example/olts/",
-    "//evil.example",
-    "///evil.example",
-    "////evil.example/%2f..",
-    "/\\evil.example",
-    "\\/evil.example",
-    "\\\\evil.example",
-    "/\t/evil.example",
-    "/\n/evil.example",
-    "/\r/evil.example",
-    "\t//evil.example",
-    " //evil.example",
-    "javascript:alert(1)",
-    "JaVaScRiPt:alert(1)",
-    "data:text/html,x",
-    "vbscript:x",
-    "evil.example",
-    "evil.example/path",
-    "http:evil.example",
-    "http:/evil.example",
-    "http:///evil.example",
-    "/ /evil.example",
-    "/\u2028/evil.example",
-    "/\u3000/evil.example",
-    "/\\/evil.example",
-    "/..\\\\evil.example",
-    "ftp://evil.example",
-    "@evil.example",
-    "https:@evil.example",
-    "/\x00/evil.example",
-    "//evil.example@localhost",
-    "",
-)
+FOREIGN = {
+    "an address": ("http://evil.example", "https://evil.example/olts/", "ftp://evil.example", ""),
+    "an address with too few slashes": ("http:evil.example", "http:/evil.example", "http:///evil.example"),
+    "slashes": ("//evil.example", "///evil.example", "////evil.example/%2f.."),
+    "backslashes": (
+        "/\\evil.example",
+        "\\/evil.example",
+        "\\\\evil.example",
+        "/\\/evil.example",
+        "/..\\\\evil.example",
+    ),
+    "what browsers leave out": ("/\t/evil.example", "/\n/evil.example", "/\r/evil.example", "\t//evil.example"),
+    "blanks": (" //evil.example", "/ /evil.example", "/\u2028/evil.example", "/\u3000/evil.example"),
+    "a NUL": ("/\x00/evil.example",),
+    "a script": ("javascript:alert(1)", "JaVaScRiPt:alert(1)", "data:text/html,x", "vbscript:x"),
+    "a host alone": ("evil.example", "evil.example/path", "@evil.example"),
+    "a host behind a name": ("https:@evil.example", "//evil.example@localhost"),
+}
 
 
 def visitor(app: Flask, username: str = "viewer") -> Visitor:
@@ -99,7 +82,7 @@ def test_each_page_sends_a_stranger_to_the_login_and_a_fragment_never_receives_i
     for rule in (one for one in rules(people, "GET") if access.declared(people)[one.endpoint] != "public"):
         path = url_of(people, rule)
         page = people.test_client().get(path)
-        assert (page.status_code, path_of(page.location)[:6]) == (302, "/login"), path
+        assert (page.status_code, path_of(page)[:6]) == (302, "/login"), path
         part = Visitor(people).fragment(path, "some_live")
         assert (part.status_code, part.text, part.headers["HX-Redirect"][:6]) == (401, "", "/login"), path
 
@@ -136,8 +119,9 @@ def test_the_token_in_the_header_that_htmx_sends_is_taken(people: Flask) -> None
 
 
 def test_login_never_leaves_this_host(people: Flask) -> None:
-    went = {target: Visitor(people).login("viewer", next_path=target).location for target in FOREIGN}
-    assert {target: place for target, place in went.items() if place != "/"} == {}
+    targets = [target for kind in FOREIGN.values() for target in kind]
+    went = {target: Visitor(people).login("viewer", next_path=target).location for target in targets}
+    assert went == dict.fromkeys(targets, "/")
 
 
 def test_login_goes_on_to_the_page_that_was_asked_for(people: Flask) -> None:
@@ -313,21 +297,19 @@ def test_executions_are_filtered_by_what_the_url_says(seeded: Flask) -> None:
     assert texts(person.get("/executions/?status=RUNNING&olt=2"), "tbody tr") == []
 
 
-NONSENSE = (
-    "/executions/?status=nonsense",
-    "/executions/?olt=abc",
-    "/executions/?before=%00",
-    "/executions/?before=WzAsICJ4Il0",
-    "/executions/?trigger=1'--",
-    "/executions/?olt=99999999999999999999",
-    "/executions/?olt=-1",
-    "/executions/?olt=%D9%A3",
-)
-
-
 def test_nonsense_in_the_url_is_no_error(seeded: Flask) -> None:
-    person = visitor(seeded)
-    assert {path: code for path in NONSENSE if (code := person.get(path).status_code) != 200} == {}
+    person, huge = visitor(seeded), "olt=99999999999999999999"
+    nonsense = (
+        "status=nonsense",
+        "olt=abc",
+        "before=%00",
+        "before=WzAsICJ4Il0",
+        "trigger=1'--",
+        "olt=-1",
+        "olt=%D9%A3",
+    )
+    codes = {query: person.get(f"/executions/?{query}").status_code for query in (*nonsense, huge)}
+    assert codes == dict.fromkeys(codes, 200)
 
 
 def test_a_number_that_no_table_can_hold_is_just_not_there(seeded: Flask) -> None:

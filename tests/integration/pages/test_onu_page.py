@@ -412,7 +412,6 @@ def test_a_silent_or_busy_olt_is_told_in_words(one: Flask, monkeypatch: pytest.M
 def test_who_may_not_or_cannot_read_now_is_told_why(one: Flask) -> None:
     viewer, operator = english(one, "viewer"), english(one)
     assert "Operators can read it now" in text_of(viewer.get("/onus/1"))
-    viewer.get("/onus/1")
     assert viewer.post("/trials/onus/1").status_code == 403
     assert operator.post("/trials/onus/99").status_code == 404
     for values, words, offered in (

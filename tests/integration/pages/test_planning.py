@@ -97,7 +97,6 @@ def test_the_editor_asks_for_it_as_the_form_changes(built: Flask) -> None:
 
 def test_a_new_node_is_a_guess_and_told_to_be_one(built: Flask) -> None:
     person = english(built)
-    person.get("/olts/1/workflow/nodes/new")
     assert (
         missing(
             person.post(WHAT_IF, kind="get", key="rx", interval="10m", enabled="y"),
@@ -110,7 +109,6 @@ def test_a_new_node_is_a_guess_and_told_to_be_one(built: Flask) -> None:
 
 def test_a_node_added_to_a_chain_makes_its_master_longer(built: Flask) -> None:
     person = english(built)
-    person.get("/olts/1/workflow/nodes/new?master=2")
     assert "53 % → 73 % of the hour" in text_of(person.post(f"{WHAT_IF}?master=2", kind="get", enabled="y"))
 
 
@@ -122,7 +120,6 @@ def test_a_node_added_to_a_chain_makes_its_master_longer(built: Flask) -> None:
 ])  # fmt: skip
 def test_a_form_that_is_not_complete_yet_is_no_error(built: Flask, fields: dict[str, str]) -> None:
     person = english(built)
-    person.get("/olts/1/workflow/nodes/new")
     answer = person.post(WHAT_IF, enabled="y", **fields)
     assert answer.status_code == 200
     assert "Say what is read and how often" in text_of(answer)
@@ -130,13 +127,11 @@ def test_a_form_that_is_not_complete_yet_is_no_error(built: Flask, fields: dict[
 
 def test_a_cron_line_that_cannot_be_read_breaks_nothing(built: Flask) -> None:
     person = english(built)
-    person.get("/olts/1/workflow/nodes/new")
     assert person.post(WHAT_IF, kind="get", key="x", cron="every day", enabled="y").status_code == 200
 
 
 def test_a_viewer_does_not_ask_what_if(built: Flask) -> None:
     person = english(built, "viewer")
-    person.get("/olts/1")
     assert person.post(WHAT_IF, kind="get").status_code == 403
 
 

@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import timedelta
 
 import pytest
@@ -11,7 +11,6 @@ from flask import Flask
 from sqlalchemy import update
 from werkzeug.test import TestResponse
 
-from config import Settings
 from portal import clock
 from portal.extensions import db
 from portal.services.people import users
@@ -168,10 +167,9 @@ def test_no_page_costs_more_than_twelve_statements_or_more_with_many_rows(
     assert {name: (few[name], cost) for name, cost in many.costs.items() if cost > few[name]} == {}
 
 
-def test_every_page_and_fragment_works_on_postgresql(settings: Settings, databases: Databases) -> None:
-    app = databases.app(replace(settings, database_url=databases.url("postgresql")))
-    found = furnished(app, "few")
-    person = english(app, "admin")
+def test_every_page_and_fragment_works_on_postgresql(postgresql: Flask) -> None:
+    found = furnished(postgresql, "few")
+    person = english(postgresql, "admin")
     assert {one.path: code for one in found if (code := person.get(one.path).status_code) >= 400} == {}
     assert title_of(person.get("/queue/")) != ""
     assert {path: code for path, target in LIVE if (code := person.fragment(path, target).status_code) != 200} == {}

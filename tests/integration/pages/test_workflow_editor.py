@@ -85,7 +85,6 @@ def test_a_conflict_in_a_form_with_a_mistake_is_told_once_the_mistake_is_mended(
 def test_a_form_of_a_node_that_was_deleted_shows_what_was_typed_and_who_deleted_it(board: Flask) -> None:
     ana, rosa = english(board, "admin"), english(board)
     mine = form_values(ana.get(edit(SERIAL)))
-    rosa.get(BOARD)
     rosa.post(f"/workflow-nodes/{SERIAL}/delete")
     answer = ana.post(edit(SERIAL), **mine | {"name": "Números de serie"})
     assert (answer.status_code, title_of(answer)) == (409, "serial was deleted meanwhile")
@@ -122,7 +121,6 @@ def undo_form(person: Visitor) -> dict[str, str]:
 
 def test_the_board_offers_to_undo_the_last_change_and_then_to_do_it_again(board: Flask) -> None:
     person = english(board)
-    person.get(BOARD)
     person.post(f"/workflow-nodes/{SERIAL}/move", direction="up")
     offer = undo_form(person)
     assert offer["text"] == "Undo: node serial was moved"
@@ -149,7 +147,6 @@ def test_undo_on_a_board_that_changed_meanwhile_changes_nothing_and_says_so(boar
 
 def test_what_comes_back_by_undo_is_named(board: Flask) -> None:
     person = english(board)
-    person.get(BOARD)
     person.post(f"/workflow-nodes/{RX}/delete")
     answer = press(person, BOARD + "/undo", revision=str(revision(board)))
     names = "Potencia RX, description, serial"
@@ -171,7 +168,6 @@ def test_a_viewer_sees_the_last_change_and_no_button(board: Flask) -> None:
 
 def test_a_card_is_placed_in_another_chain_and_the_answer_is_the_board(board: Flask) -> None:
     person = english(board)
-    person.get(BOARD)
     answer = press(person, f"/workflow-nodes/{SERIAL}/place", master=DISCOVERY, revision=revision(board))
     assert (answer.status_code, 'id="board"' in answer.text, "<html" in answer.text) == (200, True, False)
     assert "HX-Trigger" not in answer.headers
@@ -182,7 +178,6 @@ def test_a_card_is_placed_in_another_chain_and_the_answer_is_the_board(board: Fl
 
 def test_a_refused_place_gives_the_board_as_it_is_and_the_reason(board: Flask) -> None:
     person = english(board)
-    person.get(BOARD)
     now = revision(board)
     cases: list[tuple[dict[str, Any], str]] = [
         ({"master": "", "before": RX, "revision": now}, "needs a clock of its own"),
@@ -204,7 +199,6 @@ def test_a_refused_place_gives_the_board_as_it_is_and_the_reason(board: Flask) -
 
 def test_the_form_of_a_card_comes_alone_for_the_panel(board: Flask) -> None:
     person = english(board)
-    person.get(BOARD)
     answer = person.fragment(edit(RX), "panel")
     page = soup(answer)
     assert (answer.status_code, page.select("html, .fx-crumbs")) == (200, [])
@@ -231,7 +225,6 @@ def test_a_node_added_in_the_panel_goes_on_as_its_own_form(board: Flask) -> None
     person = english(board)
     path = f"{BOARD}/nodes/new?master={RX}"
     values = form_values(person.fragment(path, "panel"), "form.nw-form")
-    person.get(BOARD)
     values |= {"name": "Temperatura", "oid": "huawei.onu_description", "csrf_token": person.token}
     answer = press(person, path, "panel", **values)
     form = element(answer, "form.nw-form")
@@ -312,7 +305,7 @@ def test_a_reset_that_was_overtaken_changes_nothing(templated: Flask) -> None:
     asked = form_values(person.get(f"/workflow-nodes/{RX}/reset"))
     person.post(f"/workflow-nodes/{SERIAL}/move", direction="up")
     answer = person.post(f"/workflow-nodes/{RX}/reset", **asked)
-    assert path_of(answer.headers["Location"]).startswith(BOARD)
+    assert path_of(answer).startswith(BOARD)
     assert "changed by somebody else" in text_of(person.get(BOARD)).lower()
     assert node_of(templated, RX).name == "Otra"
 
