@@ -127,13 +127,8 @@ def test_a_row_shows_serial_power_state_and_age(built: Flask) -> None:
 
 
 def test_what_a_device_says_is_shown_as_text(built: Flask) -> None:
-    update_rows(
-        built,
-        Onu,
-        Onu.id == 1,
-        serial=None,
-        **dict.fromkeys(("description", "model", "state_label", "index_key"), EVIL),
-    )
+    told = dict.fromkeys(("description", "model", "state_label", "index_key"), EVIL)
+    update_rows(built, Onu, Onu.id == 1, serial=None, **told)
     with written(built) as session:
         session.add(OnuData(onu_id=1, metric=EVIL[:60], text=EVIL, raw=EVIL, collected_at=clock.now()))
         session.add(OnuEvent(onu_id=1, kind="replaced", before=EVIL, after=EVIL, happened_at=clock.now()))
