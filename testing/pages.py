@@ -3,6 +3,7 @@
 import csv
 import io
 import re
+from collections.abc import Callable
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -53,6 +54,12 @@ class Visitor:
         """What htmx asks for to refresh the element with id `target`."""
         headers = {"HX-Request": "true", "HX-Target": target, "HX-Current-URL": f"http://localhost{path}"}
         return self.client.get(path, headers=headers | ({"X-Digest": digest} if digest else {}))
+
+    def watch(self, path: str, target: str) -> Callable[[], int]:
+        """Look at a part of a page; what is returned says how the same tab is answered when it asks again."""
+        first = self.fragment(path, target)
+        assert (first.status_code, "<html" in first.text) == (200, False)
+        return lambda: self.fragment(path, target, first.headers["X-Digest"]).status_code
 
     def post(self, path: str, **values: Any) -> TestResponse:
         """A form sent with the token of the page seen last."""

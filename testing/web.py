@@ -6,7 +6,7 @@ from typing import Any, TypeVar
 
 from flask import Flask
 from jinja2.bccache import Bucket, BytecodeCache
-from sqlalchemy import ColumnElement, Select, event, update
+from sqlalchemy import ColumnElement, Select, delete, event, update
 from sqlalchemy.orm import Session
 from werkzeug.test import TestResponse
 
@@ -51,6 +51,13 @@ def update_rows(app: Flask, table: type[Base], *where: ColumnElement[bool], **va
     """Set columns of the rows for which `where` holds, behind the portal's back."""
     with written(app) as session:
         session.execute(update(table).where(*where).values(**values))
+
+
+def delete_rows(app: Flask, *tables: type[Base]) -> None:
+    """All rows of these tables, behind the portal's back."""
+    with written(app) as session:
+        for table in tables:
+            session.execute(delete(table))
 
 
 def add_olts(app: Flask, count: int, **fields: Any) -> list[int]:

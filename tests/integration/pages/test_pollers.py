@@ -2,27 +2,24 @@
 
 import json
 import socket
-from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any
 
 import pytest
 from flask import Flask
-from sqlalchemy import select, update
+from sqlalchemy import insert, select
 
-from config import Settings
 from portal import clock
-from portal.extensions import db
 from portal.queries import pollers
 from portal.queries.pollers import PoolRow, StatsPoint
 from portal.tables import AuditLog, Poller, PollerStats, Pool
 from portal.web import charts
 from testing import seed
+from testing.api import make_poller
 from testing.cast import at
 from testing.commands import Run, commands
-from testing.databases import Databases
 from testing.pages import Visitor, element, missing, path_of, soup, text_of, texts, title_of
-from testing.web import english, statements, update_rows, written
+from testing.web import delete_rows, english, statements, stored, update_rows, written
 
 
 def second_pool(app: Flask, **values: Any) -> int:
@@ -33,86 +30,72 @@ def second_pool(app: Flask, **values: Any) -> int:
         pool = Pool(**given, started_at=now, seen_at=now)
         session.add(pool)
         session.flush()
-        for number in (1, 2):
-            session.add(
-                Poller(pool_id=pool.id, host=pool.host, poller_id=number, worker=f"w{pool.id}-{number}", pid=number,
-                       started_at=now, seen_at=now)
-            )  # fmt: skip
+        session.add_all(make_poller(now, number, pool, worker=f"w{pool.id}-{number}") for number in (1, 2))
         return pool.id
 
 
-def pool_of(app: Flask, pool_id: int = 1) -> Pool:
-    with app.app_context():
-        found = db.session.get_one(Pool, pool_id)
-        db.session.expunge(found)
-        return found
+def sizes(app: Flask) -> list[int]:
+    return stored(app, select(Pool.size).order_by(Pool.id))
+
+
+def requested(app: Flask) -> list[int]:
+    """Numbers of the pollers that were asked to restart."""
+    return stored(app, select(Poller.poller_id).where(Poller.restart_requested.is_(True)).order_by(Poller.poller_id))
 
 
 # ----------------------------------------------------------------------------------------------------------------- page
 
 
 def test_each_pool_is_a_card_with_its_own_pollers(seeded: Flask) -> None:
-    pool_id = second_pool(seeded)
+    second_pool(seeded)
     page = soup(english(seeded, "viewer").get("/pollers/"))
-    first, second = page.select_one("#pool-1"), page.select_one(f"#pool-{pool_id}")
-    assert first is not None
-    assert second is not None
-    assert (len(first.select("tbody tr")), len(second.select("tbody tr"))) == (3, 2)
-    assert "1 of 3 busy" in text_of(first)
-    assert "site lima" in second.get_text(" ")
+    for number, count, words in ((1, 3, "1 of 3 busy"), (2, 2, "site lima")):
+        card = element(page, f"#pool-{number}")
+        assert (len(card.select("tbody tr")), missing(card, words)) == (count, [])
 
 
 def test_a_pool_that_shows_no_sign_says_so_and_offers_no_size(seeded: Flask) -> None:
     update_rows(seeded, Pool, seen_at=clock.now() - timedelta(minutes=3))
     card = element(english(seeded, "admin").get("/pollers/"), "#pool-1 .card-header")
-    assert "No sign" in card.get_text(" ")
-    assert card.select("form") == []
+    assert (missing(card, "No sign"), card.select("form")) == ([], [])
 
 
 def test_a_pool_that_went_away_with_its_pollers_is_not_shown(seeded: Flask) -> None:
     pool_id = second_pool(seeded)
     with written(seeded) as session:
         session.query(Poller).filter_by(pool_id=pool_id).delete()
-        session.execute(update(Pool).where(Pool.id == pool_id).values(seen_at=clock.now() - timedelta(minutes=3)))
+    update_rows(seeded, Pool, Pool.id == pool_id, seen_at=clock.now() - timedelta(minutes=3))
     assert "vm2/lima" not in text_of(english(seeded).get("/pollers/"))
 
 
 def test_only_an_administrator_is_offered_sizes_and_restarts(seeded: Flask) -> None:
-    page = soup(english(seeded, "operator").get("/pollers/"))
-    assert page.select("#pollers_live form") == []
-    page = soup(english(seeded, "admin").get("/pollers/"))
-    assert len(page.select("#pollers_live form")) == 4  # one size, three restarts
+    pages = [english(seeded, name).get("/pollers/") for name in ("operator", "admin")]
+    assert [len(soup(page).select("#pollers_live form")) for page in pages] == [0, 4]  # one size, three restarts
 
 
 def test_an_administrator_changes_the_size_of_a_running_pool(seeded: Flask) -> None:
     person = english(seeded, "admin")
     answer = person.post("/pollers/pools/1/size", size="12")
-    assert (answer.status_code, path_of(answer)) == (303, "/pollers/")
-    assert pool_of(seeded).size == 12
+    assert (answer.status_code, path_of(answer), sizes(seeded)) == (303, "/pollers/", [12])
     assert missing(person.get("/pollers/"), "Pool vm1: 12 pollers from now on.", "becomes 12 pollers") == []
-    with seeded.app_context():
-        log = db.session.scalars(select(AuditLog).where(AuditLog.action == "pool.scale")).one()
-        assert (log.actor, log.changes) == ("admin", {"size": [3, 12]})
+    (log,) = stored(seeded, select(AuditLog).where(AuditLog.action == "pool.scale"))
+    assert (log.actor, log.changes) == ("admin", {"size": [3, 12]})
 
 
-@pytest.mark.parametrize("size", ["0", "-3", "201", "many", ""])
-def test_a_size_that_cannot_be_is_refused_with_what_can(seeded: Flask, size: str) -> None:
+def test_a_size_that_cannot_be_is_refused_with_what_can(seeded: Flask) -> None:
     person = english(seeded, "admin")
-    assert person.post("/pollers/pools/1/size", size=size).status_code == 303
-    assert pool_of(seeded).size == 3
-    assert "Must be from 1 to 200" in text_of(person.get("/pollers/"))
+    for size in ("0", "-3", "201", "many", ""):
+        assert person.post("/pollers/pools/1/size", size=size).status_code == 303
+        assert (sizes(seeded), missing(person.get("/pollers/"), "Must be from 1 to 200")) == ([3], []), size
 
 
 def test_a_poller_is_asked_to_restart_and_shows_it(seeded: Flask) -> None:
     person = english(seeded, "admin")
-    row = element(person.get("/pollers/"), "#p-2")
-    assert "Restart poller 2" in str(row.select_one("form")["data-confirm"])  # type: ignore[index]
+    assert "Restart poller 2" in str(element(person.get("/pollers/"), "#p-2 form")["data-confirm"])
     assert person.post("/pollers/2/restart").status_code == 303
-    with seeded.app_context():
-        assert [p.restart_requested for p in db.session.query(Poller).order_by(Poller.id)].count(True) == 1
+    assert len(requested(seeded)) == 1
     row = element(person.get("/pollers/"), "#p-2")
-    assert "Restart requested" in row.get_text(" ")
-    assert row.select("form") == []
+    assert (missing(row, "Restart requested"), row.select("form")) == ([], [])
 
 
 def test_a_pool_or_poller_that_is_gone_is_told(seeded: Flask) -> None:
@@ -138,9 +121,9 @@ def test_the_number_of_pollers_that_is_proposed_is_set_by_one_click(seeded: Flas
     saturate(seeded, 1, 60.0)
     person = english(seeded, "admin")
     form = element(person.get("/pollers/"), ".fx-notice form")
-    size = form.select_one("[name=size]")["value"]  # type: ignore[index]
+    size = str(element(form, "[name=size]")["value"])
     person.post(str(form["action"]), size=size)
-    assert pool_of(seeded).size == int(str(size)) == 6
+    assert (sizes(seeded), size) == ([6], "6")
 
 
 @pytest.mark.parametrize(
@@ -165,12 +148,11 @@ def test_the_live_part_does_not_read_the_history_nor_the_history_the_pollers(see
 
 def filled(app: Flask, now: datetime, seconds: int, every: int = 10) -> None:
     """A row of the history every ten seconds up to `now`: the busy share counts 0 to 99, waiting 0 to 6."""
+    moments = [now - timedelta(seconds=ago) for ago in range(seconds, -1, -every)]
+    rows = [{"timestamp": at, "busy_percentage": n % 100, "queue_size": n % 7} for n, at in enumerate(moments)]
+    delete_rows(app, PollerStats)
     with written(app) as session:
-        session.query(PollerStats).delete()
-        session.add_all(
-            PollerStats(timestamp=now - timedelta(seconds=ago), busy_percentage=n % 100, queue_size=n % 7)
-            for n, ago in enumerate(range(seconds, -1, -every))
-        )
+        session.execute(insert(PollerStats), rows)
 
 
 def thinned_day(app: Flask, now: datetime) -> list[StatsPoint]:
@@ -210,30 +192,21 @@ def test_the_chart_is_a_picture_with_words_and_a_table(seeded: Flask) -> None:
         pictures = page.select(".fx-history svg")
         assert [str(one["aria-label"]).partition(":")[0] for one in pictures] == ["Busy", "Waiting"]
         assert 1 <= len(page.select(".fx-details tbody tr")) <= charts.TABLE_ROWS
-        assert texts(page, ".fx-spans [aria-current]") in (
-            ["1 hour"],
-            ["24 hours"],
-            ["7 days"],
-        )
+        assert texts(page, ".fx-spans [aria-current]") in (["1 hour"], ["24 hours"], ["7 days"])
 
 
 def test_without_history_the_page_says_when_it_comes(seeded: Flask) -> None:
-    with written(seeded) as session:
-        session.query(PollerStats).delete()
+    delete_rows(seeded, PollerStats)
     assert "No history yet" in text_of(english(seeded).get("/pollers/"))
 
 
-def test_pools_and_a_thinned_history_on_postgresql(settings: Settings, databases: Databases, now: datetime) -> None:
-    app = databases.app(replace(settings, database_url=databases.url("postgresql")))
-    seed.seed(app, "few")
-    second_pool(app)
-    answer = english(app, "admin").get("/pollers/?span=24h")
+def test_pools_and_a_thinned_history_on_postgresql(postgresql: Flask, now: datetime) -> None:
+    seed.seed(postgresql, "few")
+    second_pool(postgresql)
+    answer = english(postgresql, "admin").get("/pollers/?span=24h")
     assert (title_of(answer), len(soup(answer).select(".fx-history svg"))) == ("1 of 5 pollers busy", 2)
-    filled(app, now, 86_400)
-    thinned_day(app, now)
-    with app.app_context():
-        db.session.remove()
-        db.engine.dispose()
+    filled(postgresql, now, 86_400)
+    thinned_day(postgresql, now)
 
 
 MOMENT = at("10:00:07")
@@ -284,9 +257,7 @@ def ours(seeded: Flask) -> Flask:
 
 
 def test_the_command_lists_when_it_is_called_alone(seeded: Flask, run: Run) -> None:
-    text = run().stdout
-    assert "OLT-LIMA-01" in text
-    assert "pool vm1: 3 pollers for every OLT, 3 alive, 1 busy" in text
+    assert missing(run().stdout, "OLT-LIMA-01", "pool vm1: 3 pollers for every OLT, 3 alive, 1 busy") == []
     shown = json.loads(run("--json").stdout)
     assert ([pool["name"] for pool in shown["pools"]], len(shown["pollers"])) == (["vm1"], 3)
 
@@ -299,7 +270,7 @@ def test_the_command_says_that_a_pool_is_saturated_and_what_to_type(seeded: Flas
 def test_scale_takes_the_only_pool_of_this_host(ours: Flask, run: Run) -> None:
     second_pool(ours)  # on another host
     assert "pool vm1: from 3 to 7 pollers" in run("scale", "7").stdout
-    assert (pool_of(ours).size, pool_of(ours, 2).size) == (7, 2)
+    assert sizes(ours) == [7, 2]
 
 
 def test_several_pools_on_this_host_must_be_told_apart(ours: Flask, run: Run) -> None:
@@ -307,7 +278,7 @@ def test_several_pools_on_this_host_must_be_told_apart(ours: Flask, run: Run) ->
     error = run("scale", "7", code=1).stderr
     assert "several pools run on this host: choose one with --pool NAME; running: vm1, vm2/lima" in error
     run("scale", "7", "--pool", "vm2/lima")
-    assert (pool_of(ours).size, pool_of(ours, 2).size) == (3, 7)
+    assert sizes(ours) == [3, 7]
 
 
 def test_a_host_without_a_pool_is_told_which_run(seeded: Flask, run: Run) -> None:
@@ -318,13 +289,7 @@ def test_a_host_without_a_pool_is_told_which_run(seeded: Flask, run: Run) -> Non
 @pytest.mark.parametrize("size", ["0", "201", "x"])
 def test_scale_refuses_a_size_that_cannot_be(ours: Flask, run: Run, size: str) -> None:
     run("scale", size, code=2)
-    assert pool_of(ours).size == 3
-
-
-def requested(app: Flask) -> list[int]:
-    with app.app_context():
-        query = select(Poller.poller_id).where(Poller.restart_requested.is_(True)).order_by(Poller.poller_id)
-        return list(db.session.scalars(query))
+    assert sizes(ours) == [3]
 
 
 def test_restart_takes_one_poller_or_all_of_the_pool(ours: Flask, run: Run) -> None:
@@ -341,4 +306,4 @@ def test_what_the_pages_offer_is_done_by_a_person_who_is_logged_in(seeded: Flask
     stranger = Visitor(seeded)
     stranger.get("/login")
     assert path_of(stranger.post("/pollers/pools/1/size", size="9")).startswith("/login")
-    assert pool_of(seeded).size == 3
+    assert sizes(seeded) == [3]
