@@ -114,6 +114,23 @@ def error_of(answer: TestResponse) -> dict[str, Any]:
     return found
 
 
+def refused_fields(client: Client, path: str) -> list[str]:
+    """What the API says is wrong with the arguments of a GET."""
+    answer = client.get(path)
+    assert (answer.status_code, error_of(answer)["code"]) == (400, "invalid"), (path, answer.text)
+    return list(error_of(answer)["fields"])
+
+
+def every_page(client: Client, path: str) -> list[int]:
+    """The ids of a whole list, page after page."""
+    found: list[int] = []
+    following: str | None = path
+    while following:
+        body = client.get(following).get_json()
+        found, following = found + [item["id"] for item in body["items"]], body["next"]
+    return found
+
+
 def problems(schema: dict[str, Any], value: Any, document: dict[str, Any], where: str = "$") -> Iterator[str]:
     """Where `value` breaks `schema`: the part of JSON Schema that the API's document uses, and no more."""
     unknown = set(schema) - {

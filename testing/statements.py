@@ -7,8 +7,8 @@ from sqlalchemy import event
 from portal.extensions import db
 
 
-def statements_of(work: Callable[[], object]) -> int:
-    """How many SQL statements it takes."""
+def statements_in(work: Callable[[], object]) -> list[str]:
+    """The SQL statements that it takes."""
     seen: list[str] = []
 
     def note(_connection: object, _cursor: object, statement: str, *_more: object) -> None:
@@ -19,4 +19,9 @@ def statements_of(work: Callable[[], object]) -> int:
         work()
     finally:
         event.remove(db.engine, "before_cursor_execute", note)
-    return len(seen)
+    return seen
+
+
+def statements_of(work: Callable[[], object]) -> int:
+    """How many SQL statements it takes."""
+    return len(statements_in(work))

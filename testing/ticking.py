@@ -14,10 +14,10 @@ def tick(now: datetime) -> Plan:
     return take(now)[0]
 
 
-def take(now: datetime) -> tuple[Plan, list[Ticket]]:
+def take(now: datetime, from_end: bool = False) -> tuple[Plan, list[Ticket]]:
     """The same, with what would be pushed."""
 
     def decide(masters: list[DueMaster]) -> Plan:
-        return planner.plan(masters, now, next_cron)
+        return planner.plan(masters, now, next_cron, from_end=from_end)
 
     return slots.take(lambda session: due.select_due(session, now), decide, now)
