@@ -20,7 +20,7 @@ from portal import notify
 from portal.domain import alerting
 from portal.domain.messages import N_
 from portal.domain.statuses import AlertKind, NotificationStatus, OltState, Severity
-from portal.extensions import keyring, transaction
+from portal.extensions import db, keyring, transaction
 from portal.queries.alerts import channels as read_channels
 from portal.services import retention
 from portal.services.alerting import alerts, by_hand, channels, delivery
@@ -29,10 +29,13 @@ from portal.services.errors import Conflict, Invalid, NotFound
 from portal.tables import AuditLog, Channel, Notification, Olt, QuotaViolation
 from scheduler import upkeep
 from testing.builders import make_olt
-from testing.cast import ACTOR, HOUR, LIMA, MINUTE, SECOND
+from testing.cast import ACTOR, HOUR, LIMA, MINUTE, NOW, SECOND
 from testing.databases import FERNET_KEY
 from testing.receiver import TOKEN, Receiver, receiver
+from testing.refusals import errors_of
 from testing.threads import at_once
+
+pytestmark = pytest.mark.usefixtures("session")
 
 HIGH, LOW, CRITICAL = Severity.HIGH, Severity.LOW, Severity.CRITICAL
 PENDING, SENDING = NotificationStatus.PENDING, NotificationStatus.SENDING
@@ -43,12 +46,6 @@ SENT, GIVEN_UP = NotificationStatus.SENT, NotificationStatus.GIVEN_UP
 def hook() -> Iterator[Receiver]:
     with receiver() as running:
         yield running
-
-
-@pytest.fixture
-def noc(session: Session, hook: Receiver, now: datetime) -> Channel:
-    """A channel for everything that leads to the receiver."""
-    return make_channel(session, hook, now)
 
 
 @pytest.fixture
@@ -63,9 +60,14 @@ def heard() -> Iterator[StringIO]:
     root.removeHandler(handler)
 
 
-def make_channel(session: Session, hook: Receiver, now: datetime, name: str = "noc", **fields: object) -> Channel:
-    made = channels.save({"name": name, "target": hook.url, **fields}, ACTOR, now)
-    return session.get_one(Channel, made)
+def make_channel(hook: Receiver, name: str = "noc", **fields: object) -> Channel:
+    return db.session.get_one(Channel, channels.save({"name": name, "target": hook.url, **fields}, ACTOR, NOW))
+
+
+@pytest.fixture
+def noc(session: Session, hook: Receiver) -> Channel:
+    """A channel for everything that leads to the receiver."""
+    return make_channel(hook)
 
 
 def say(now: datetime, subject: str = "OLT-1 does not answer", severity: Severity = HIGH, **more: Any) -> int:
@@ -74,13 +76,13 @@ def say(now: datetime, subject: str = "OLT-1 does not answer", severity: Severit
         return alerts.raise_alert(session, kind, subject, "because", now, severity=severity, **more)
 
 
-def rows(session: Session) -> list[Notification]:
-    session.rollback()
-    return list(session.scalars(select(Notification).order_by(Notification.id)))
+def rows() -> list[Notification]:
+    db.session.rollback()
+    return list(db.session.scalars(select(Notification).order_by(Notification.id)))
 
 
-def states(session: Session) -> list[NotificationStatus]:
-    return [row.status for row in rows(session)]
+def states() -> list[NotificationStatus]:
+    return [row.status for row in rows()]
 
 
 def passes(now: datetime, times: int, every: timedelta = 5 * SECOND) -> None:
@@ -89,64 +91,57 @@ def passes(now: datetime, times: int, every: timedelta = 5 * SECOND) -> None:
         delivery.deliver(moment, notify.send, lambda: moment)  # noqa: B023  (called before the next)
 
 
-def violation(session: Session, now: datetime) -> QuotaViolation:
-    row = QuotaViolation(
-        olt_id=make_olt().id, task_type="discovery", period_start=now - HOUR, period_end=now, report={}, severity=HIGH,
-        created_at=now,
-    )  # fmt: skip
-    session.add(row)
-    session.commit()
+def violation() -> QuotaViolation:
+    row = QuotaViolation(olt_id=make_olt().id, task_type="discovery", period_start=NOW - HOUR, period_end=NOW,
+                         report={}, severity=HIGH, created_at=NOW)  # fmt: skip
+    db.session.add(row)
+    db.session.commit()
     return row
 
 
 # -------------------------------------------------------------------------------------------------------------- raising
 
 
-def test_an_alert_goes_to_each_enabled_channel_that_wants_it(session: Session, hook: Receiver, now: datetime) -> None:
-    make_channel(session, hook, now, "all")
-    make_channel(session, hook, now, "severe", min_severity="CRITICAL")
-    make_channel(session, hook, now, "others", alert_kinds=["olt_back", "system"])
-    make_channel(session, hook, now, "off", enabled=False)
-    assert say(now) == 1
-    assert [row.channel.name for row in rows(session)] == ["all"]
-    assert say(now, severity=CRITICAL) == 2
+def test_an_alert_goes_to_each_enabled_channel_that_wants_it(hook: Receiver) -> None:
+    make_channel(hook, "all")
+    make_channel(hook, "severe", min_severity="CRITICAL")
+    make_channel(hook, "others", alert_kinds=["olt_back", "system"])
+    make_channel(hook, "off", enabled=False)
+    assert say(NOW) == 1
+    assert [row.channel.name for row in rows()] == ["all"]
+    assert say(NOW, severity=CRITICAL) == 2
 
 
-def test_an_alert_of_a_transaction_that_fails_was_never_raised(session: Session, noc: Channel, now: datetime) -> None:
+def test_an_alert_of_a_transaction_that_fails_was_never_raised(noc: Channel) -> None:
     with pytest.raises(RuntimeError), transaction() as writing:
-        alerts.raise_alert(writing, AlertKind.SYSTEM, "disk full", "", now, severity=LOW)
+        alerts.raise_alert(writing, AlertKind.SYSTEM, "disk full", "", NOW, severity=LOW)
         raise RuntimeError("the cause did not happen after all")
-    assert rows(session) == []
+    assert rows() == []
 
 
-def test_what_a_device_calls_itself_breaks_nothing(
-    session: Session, noc: Channel, hook: Receiver, now: datetime
-) -> None:
-    subject = N_("%(olt)s answers again", olt="a\x00b\ud800" + "x" * 400)
-    assert say(now, subject) == 1
-    passes(now, 1)
-    assert states(session) == [SENT]
-    assert hook.titles[0].startswith("ab?xxx") or hook.titles[0].startswith("a")
+def test_what_a_device_calls_itself_breaks_nothing(noc: Channel, hook: Receiver) -> None:
+    assert say(NOW, N_("%(olt)s answers again", olt="a\x00b\ud800" + "x" * 400)) == 1
+    passes(NOW, 1)
+    assert states() == [SENT]
+    assert hook.titles[0].startswith(("ab?xxx", "a"))
 
 
 def test_alerts_are_told_in_their_own_language_and_kept_so_that_pages_can_say_them_in_another(
-    app: Flask, session: Session, noc: Channel, hook: Receiver, now: datetime
+    app: Flask, noc: Channel, hook: Receiver
 ) -> None:
     app.config["ALERT_LANGUAGE"] = "es"
-    say(now, N_("Unreachable"))
-    passes(now, 1)
+    say(NOW, N_("Unreachable"))
+    passes(NOW, 1)
     app.config["ALERT_LANGUAGE"] = "en"
-    say(now, N_("Unreachable"))
-    passes(now, 1)
+    say(NOW, N_("Unreachable"))
+    passes(NOW, 1)
     assert hook.titles == ["No responde", "Unreachable"]
-    assert rows(session)[0].subject == "Unreachable"
+    assert rows()[0].subject == "Unreachable"
 
 
-def test_an_olt_that_does_not_answer_and_one_that_is_back_are_told(
-    session: Session, noc: Channel, hook: Receiver, now: datetime
-) -> None:
+def test_an_olt_that_does_not_answer_and_one_that_is_back_are_told(noc: Channel, hook: Receiver) -> None:
     olt = make_olt()
-    for moment, answers in ((now, False), (now + 90 * SECOND, True)):
+    for moment, answers in ((NOW, False), (NOW + 90 * SECOND, True)):
         with transaction() as writing:
             row = writing.get_one(Olt, olt.id)
             if answers:
@@ -154,146 +149,127 @@ def test_an_olt_that_does_not_answer_and_one_that_is_back_are_told(
             else:
                 row.consecutive_failures = 3
                 reachability._give_up(writing, row, moment, "no answer")
-    found = rows(session)
-    assert [(row.alert_kind, row.severity, row.olt_id) for row in found] == [
-        (AlertKind.OLT_UNREACHABLE, HIGH, olt.id), (AlertKind.OLT_BACK, HIGH, olt.id)
-    ]  # fmt: skip
-    assert (found[0].subject, found[1].subject) == ("OLT-LIMA does not answer", "OLT-LIMA answers again")
+    found = rows()
+    assert [(row.alert_kind, row.subject, row.severity, row.olt_id) for row in found] == [
+        (AlertKind.OLT_UNREACHABLE, "OLT-LIMA does not answer", HIGH, olt.id),
+        (AlertKind.OLT_BACK, "OLT-LIMA answers again", HIGH, olt.id),
+    ]
     assert "3 runs in a row" in found[0].body and found[1].body == "It was away for 1 min 30 s."
 
 
-def test_an_olt_that_answers_for_the_first_time_is_no_news(session: Session, noc: Channel, now: datetime) -> None:
+def test_an_olt_that_answers_for_the_first_time_is_no_news(noc: Channel) -> None:
     olt = make_olt()
     with transaction() as writing:
-        reachability.back_up(writing, writing.get_one(Olt, olt.id), now, "it answered")
-    assert (session.get_one(Olt, olt.id).state, rows(session)) == (OltState.UP, [])
+        reachability.back_up(writing, writing.get_one(Olt, olt.id), NOW, "it answered")
+    assert (db.session.get_one(Olt, olt.id).state, rows()) == (OltState.UP, [])
 
 
 # ----------------------------------------------------------------------------------------------------------- delivering
 
 
-def test_a_violation_whose_receiver_fails_twice_arrives_exactly_once_and_is_notified_once(
-    session: Session, noc: Channel, hook: Receiver, now: datetime
-) -> None:
-    row = violation(session, now)
+def test_a_violation_whose_receiver_fails_twice_arrives_once_and_is_notified_once(noc: Channel, hook: Receiver) -> None:
+    row = violation()
     hook.answers.extend((500, 500))
-    say(now, "Quota not met", kind=AlertKind.QUOTA_VIOLATION, violation_id=row.id)
-    passes(now, 40)
-    assert (hook.refused, hook.titles, states(session)) == (2, ["Quota not met"], [SENT])
-    session.refresh(row)
+    say(NOW, "Quota not met", kind=AlertKind.QUOTA_VIOLATION, violation_id=row.id)
+    passes(NOW, 40)
+    assert (hook.refused, hook.titles, states()) == (2, ["Quota not met"], [SENT])
+    db.session.refresh(row)
     # Refused at 0 and 15 s; taken 30 s later.
-    assert (row.notified, row.notified_at, rows(session)[0].tries) == (True, now + 45 * SECOND, 3)
+    assert (row.notified, row.notified_at, rows()[0].tries) == (True, NOW + 45 * SECOND, 3)
 
 
-def test_a_violation_told_through_two_channels_is_notified_by_the_first(
-    session: Session, noc: Channel, hook: Receiver, now: datetime
-) -> None:
-    other = make_channel(session, hook, now, "other")
-    row = violation(session, now)
-    assert say(now, violation_id=row.id) == 2
-    for moment, channel in ((now + SECOND, other), (now + 2 * SECOND, noc)):
-        batch = delivery.claim(channel.id, moment)
-        assert batch is not None
-        delivery.settle(batch, None, moment)
-    session.refresh(row)
-    assert (row.notified, row.notified_at) == (True, now + SECOND)
+def test_a_violation_told_through_two_channels_is_notified_by_the_first(noc: Channel, hook: Receiver) -> None:
+    other, row = make_channel(hook, "other"), violation()
+    assert say(NOW, violation_id=row.id) == 2
+    for moment, channel in ((NOW + SECOND, other), (NOW + 2 * SECOND, noc)):
+        delivery.settle(delivery.claim(channel.id, moment), None, moment)
+    db.session.refresh(row)
+    assert (row.notified, row.notified_at) == (True, NOW + SECOND)
 
 
-def test_a_try_that_fails_leaves_the_violation_unnotified_and_says_why(
-    session: Session, noc: Channel, hook: Receiver, now: datetime
-) -> None:
-    row = violation(session, now)
+def test_a_try_that_fails_leaves_the_violation_unnotified_and_says_why(noc: Channel, hook: Receiver) -> None:
+    row = violation()
     hook.answers.append(500)
-    say(now, violation_id=row.id)
-    passes(now, 1)
-    session.refresh(row)
-    (one,) = rows(session)
+    say(NOW, violation_id=row.id)
+    passes(NOW, 1)
+    db.session.refresh(row)
+    (one,) = rows()
     assert (row.notified, one.status, one.error) == (False, PENDING, "The receiver refused the message")
     assert "500" in one.answer
-    assert (noc.failures, noc.retry_at) == (1, now + 15 * SECOND)
+    assert (noc.failures, noc.retry_at) == (1, NOW + 15 * SECOND)
 
 
-def test_what_waits_is_told_in_one_message(session: Session, noc: Channel, hook: Receiver, now: datetime) -> None:
+def test_what_waits_is_told_in_one_message(noc: Channel, hook: Receiver) -> None:
     for number in range(30):
-        say(now, f"OLT-{number} does not answer", CRITICAL if number == 7 else HIGH)
-    passes(now, 3)
-    assert states(session) == [SENT] * 30
+        say(NOW, f"OLT-{number} does not answer", CRITICAL if number == 7 else HIGH)
+    passes(NOW, 3)
+    assert states() == [SENT] * 30
     (message,) = hook.taken
-    assert hook.titles == ["30 alertas, la peor: gravedad crítica"] or hook.titles == [
-        "30 alerts, the worst: critical severity"
-    ]
+    assert hook.titles in (["30 alertas, la peor: gravedad crítica"], ["30 alerts, the worst: critical severity"])
     told = message["message"].splitlines()
     assert told[0].startswith("OLT-7 does not answer") and "10" in told[-1]
 
 
-def test_two_channels_get_their_own_message_each(session: Session, noc: Channel, hook: Receiver, now: datetime) -> None:
-    make_channel(session, hook, now, "other")
-    say(now)
-    passes(now, 2)
-    assert len(hook.taken) == 2 and states(session) == [SENT, SENT]
+def test_two_channels_get_their_own_message_each(noc: Channel, hook: Receiver) -> None:
+    make_channel(hook, "other")
+    say(NOW)
+    passes(NOW, 2)
+    assert len(hook.taken) == 2 and states() == [SENT, SENT]
 
 
-def test_quiet_hours_hold_back_until_the_morning_what_is_not_critical(
-    session: Session, hook: Receiver, now: datetime
-) -> None:
-    make_channel(session, hook, now, quiet_start="22:00", quiet_end="07:00")
+def test_quiet_hours_hold_back_until_the_morning_what_is_not_critical(hook: Receiver) -> None:
+    make_channel(hook, quiet_start="22:00", quiet_end="07:00")
     night = datetime(2026, 11, 28, 4, 0, tzinfo=UTC)  # 23:00 in Lima
     say(night, "held one")
     say(night, "held two")
     say(night, "at once", CRITICAL)
     passes(night, 1)
-    assert (hook.titles, states(session)) == (["at once"], [PENDING, PENDING, SENT])
+    assert (hook.titles, states()) == (["at once"], [PENDING, PENDING, SENT])
     passes(night + 8 * HOUR - SECOND, 1)
     assert len(hook.taken) == 1
     passes(night + 8 * HOUR, 1)
-    assert len(hook.taken) == 2 and states(session) == [SENT] * 3
+    assert len(hook.taken) == 2 and states() == [SENT] * 3
 
 
-def test_no_more_messages_leave_in_an_hour_than_the_channel_allows(
-    session: Session, hook: Receiver, now: datetime
-) -> None:
-    make_channel(session, hook, now, per_hour=3)
+def test_no_more_messages_leave_in_an_hour_than_the_channel_allows(hook: Receiver) -> None:
+    make_channel(hook, per_hour=3)
     for number in range(12):  # one alert and one pass each minute
-        say(now + number * MINUTE, f"alert {number}")
-        passes(now + number * MINUTE, 1)
+        say(NOW + number * MINUTE, f"alert {number}")
+        passes(NOW + number * MINUTE, 1)
     assert hook.titles == ["alert 0", "alert 1"]
-    say(now + 12 * MINUTE, "alert 12", CRITICAL)
-    passes(now + 12 * MINUTE, 1)
-    assert len(hook.taken) == 3 and states(session) == [SENT] * 13
-    say(now + 13 * MINUTE, "too much", CRITICAL)
-    passes(now + 13 * MINUTE, 1)
+    say(NOW + 12 * MINUTE, "alert 12", CRITICAL)
+    passes(NOW + 12 * MINUTE, 1)
+    assert len(hook.taken) == 3 and states() == [SENT] * 13
+    say(NOW + 13 * MINUTE, "too much", CRITICAL)
+    passes(NOW + 13 * MINUTE, 1)
     assert len(hook.taken) == 3
-    passes(now + HOUR, 1)
+    passes(NOW + HOUR, 1)
     assert hook.titles[3:] == ["too much"]
 
 
-def test_an_alert_is_given_up_after_a_day_of_failures_and_can_be_sent_again(
-    session: Session, noc: Channel, hook: Receiver, now: datetime
-) -> None:
+def test_an_alert_is_given_up_after_a_day_of_failures_and_can_be_sent_again(noc: Channel, hook: Receiver) -> None:
     hook.answers.extend([500] * 100)
-    say(now)
-    passes(now, 24 * 12 + 12, 5 * MINUTE)
-    (one,) = rows(session)
+    say(NOW)
+    passes(NOW, 24 * 12 + 12, 5 * MINUTE)
+    (one,) = rows()
     assert (one.status, 40 < one.tries < 60, hook.taken) == (GIVEN_UP, True, [])
     hook.answers.clear()
-    end = now + 26 * HOUR
+    end = NOW + 26 * HOUR
     by_hand.resend(one.id, ACTOR, end)
     passes(end, 1)
-    assert (states(session), len(hook.taken)) == ([SENT], 1)
+    assert (states(), len(hook.taken)) == ([SENT], 1)
     with pytest.raises(Conflict):
         by_hand.resend(one.id, ACTOR, end)
-    actions = list(session.scalars(select(AuditLog.action).order_by(AuditLog.id)))
+    actions = list(db.session.scalars(select(AuditLog.action).order_by(AuditLog.id)))
     assert actions == ["channel.create", "notification.resend"]
 
 
-def test_a_channel_that_hangs_delays_no_other(
-    session: Session, hook: Receiver, now: datetime, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_channel_that_hangs_delays_no_other(hook: Receiver, monkeypatch: pytest.MonkeyPatch) -> None:
     with receiver() as stuck:
         stuck.hang = threading.Event()
-        make_channel(session, stuck, now, "a hangs")
-        make_channel(session, hook, now, "b works")
-        say(now)
+        make_channel(stuck, "a hangs")
+        make_channel(hook, "b works")
+        say(NOW)
         both = threading.Event()
 
         def send(url: str, title: str, body: str) -> None:
@@ -304,28 +280,26 @@ def test_a_channel_that_hangs_delays_no_other(
                 assert both.wait(20)  # hangs until the other has been sent to
                 raise notify.DeliveryFailed(notify.NOT_IN_TIME)
 
-        assert delivery.deliver(now, send) == delivery.Delivered(1, 1)
+        assert delivery.deliver(NOW, send) == delivery.Delivered(1, 1)
     assert len(hook.taken) == 1
 
 
-def test_a_pause_is_counted_from_the_end_of_a_try_that_the_receiver_let_hang(
-    session: Session, noc: Channel, now: datetime
-) -> None:
+def test_a_pause_is_counted_from_the_end_of_a_try_that_the_receiver_let_hang(noc: Channel) -> None:
     def hangs(_url: str, _title: str, _body: str) -> None:
         raise notify.DeliveryFailed(notify.NOT_IN_TIME)
 
-    say(now)
-    delivery.deliver(now, hangs, lambda: now + 15 * SECOND)
-    session.refresh(noc)
-    assert noc.retry_at == now + 30 * SECOND
+    say(NOW)
+    delivery.deliver(NOW, hangs, lambda: NOW + 15 * SECOND)
+    db.session.refresh(noc)
+    assert noc.retry_at == NOW + 30 * SECOND
 
 
 @pytest.mark.parametrize("step", ["claim", "settle"])
 def test_a_channel_whose_rows_cannot_be_written_holds_up_no_other_and_is_not_hushed_up(
-    session: Session, noc: Channel, hook: Receiver, now: datetime, monkeypatch: pytest.MonkeyPatch, step: str
+    noc: Channel, hook: Receiver, monkeypatch: pytest.MonkeyPatch, step: str
 ) -> None:
-    others = [make_channel(session, hook, now, name) for name in ("b", "c")]
-    say(now)
+    others = [make_channel(hook, name) for name in ("b", "c")]
+    say(NOW)
     whole = getattr(delivery, step)
 
     def breaks(which: Any, *more: Any) -> Any:
@@ -335,48 +309,42 @@ def test_a_channel_whose_rows_cannot_be_written_holds_up_no_other_and_is_not_hus
 
     monkeypatch.setattr(delivery, step, breaks)
     with pytest.raises(OSError, match="went away"):
-        passes(now, 1)
-    told = {row.channel_id: row.status for row in rows(session)}
+        passes(NOW, 1)
+    told = {row.channel_id: row.status for row in rows()}
     assert [told[one.id] for one in others] == [SENT, SENT] and told[noc.id] is not SENT
 
 
-def test_a_channel_says_what_it_did_last_whichever_row_that_was(
-    session: Session, noc: Channel, hook: Receiver, now: datetime
-) -> None:
+def test_a_channel_says_what_it_did_last_whichever_row_that_was(noc: Channel, hook: Receiver) -> None:
     hook.answers.append(500)
-    say(now, "first")
-    passes(now, 1)
-    say(now + SECOND, "second")
-    (shown,) = read_channels(now, LIMA)
+    say(NOW, "first")
+    passes(NOW, 1)
+    say(NOW + SECOND, "second")
+    (shown,) = read_channels(NOW, LIMA)
     assert (shown.error, shown.last_sent_at) == ("The receiver refused the message", None)
-    passes(now + 15 * SECOND, 1)
-    (shown,) = read_channels(now, LIMA)
-    assert (shown.error, shown.answer, shown.last_sent_at) == ("", "", now + 15 * SECOND)
+    passes(NOW + 15 * SECOND, 1)
+    (shown,) = read_channels(NOW, LIMA)
+    assert (shown.error, shown.answer, shown.last_sent_at) == ("", "", NOW + 15 * SECOND)
     hook.answers.append(403)
-    by_hand.test(noc.id, ACTOR, now + MINUTE, notify.send)
-    (shown,) = read_channels(now, LIMA)
-    assert (shown.error, shown.last_sent_at) == (str(notify.WHO_ARE_YOU), now + 15 * SECOND)
+    by_hand.test(noc.id, ACTOR, NOW + MINUTE, notify.send)
+    (shown,) = read_channels(NOW, LIMA)
+    assert (shown.error, shown.last_sent_at) == (str(notify.WHO_ARE_YOU), NOW + 15 * SECOND)
 
 
 # ----------------------------------------------------------------------------------------- two at once, and killed ones
 
 
-def test_while_a_message_is_on_its_way_nobody_else_takes_anything_of_that_channel(
-    session: Session, noc: Channel, now: datetime
-) -> None:
-    say(now, "first")
-    assert delivery.claim(noc.id, now) is not None
-    say(now, "second")
-    assert delivery.claim(noc.id, now + SECOND) is None
-    assert states(session) == [SENDING, PENDING]
+def test_while_a_message_is_on_its_way_nobody_else_takes_anything_of_that_channel(noc: Channel) -> None:
+    say(NOW, "first")
+    assert delivery.claim(noc.id, NOW) is not None
+    say(NOW, "second")
+    assert delivery.claim(noc.id, NOW + SECOND) is None
+    assert states() == [SENDING, PENDING]
 
 
-def test_two_deliverers_at_once_send_each_alert_exactly_once(
-    app: Flask, session: Session, noc: Channel, hook: Receiver, now: datetime
-) -> None:
-    make_channel(session, hook, now, "other")
+def test_two_deliverers_at_once_send_each_alert_exactly_once(app: Flask, noc: Channel, hook: Receiver) -> None:
+    make_channel(hook, "other")
     for number in range(20):
-        say(now, f"alert {number}")
+        say(NOW, f"alert {number}")
     seen, guard = Counter[str](), threading.Lock()
 
     def send(_url: str, _title: str, body: str) -> None:
@@ -385,82 +353,69 @@ def test_two_deliverers_at_once_send_each_alert_exactly_once(
 
     def work() -> None:
         for number in range(5):
-            delivery.deliver(now + number * SECOND, send)
+            delivery.deliver(NOW + number * SECOND, send)
 
-    session.rollback()
+    db.session.rollback()
     at_once(app, [work] * 4)
     assert seen == {f"alert {number}": 2 for number in range(20)}
-    assert states(session) == [SENT] * 40
+    assert states() == [SENT] * 40
 
 
-def test_who_is_killed_before_sending_leaves_its_alerts_to_the_next(
-    session: Session, noc: Channel, hook: Receiver, now: datetime
-) -> None:
-    say(now)
-    assert delivery.claim(noc.id, now) is not None  # and then it was killed
-    passes(now + delivery.SENDING - SECOND, 1)
+def test_who_is_killed_before_sending_leaves_its_alerts_to_the_next(noc: Channel, hook: Receiver) -> None:
+    say(NOW)
+    assert delivery.claim(noc.id, NOW) is not None  # and then it was killed
+    passes(NOW + delivery.SENDING - SECOND, 1)
     assert hook.taken == []
-    passes(now + delivery.SENDING, 1)
-    assert (len(hook.taken), states(session)) == (1, [SENT])
+    passes(NOW + delivery.SENDING, 1)
+    assert (len(hook.taken), states()) == (1, [SENT])
 
 
-def test_who_is_killed_between_sending_and_writing_it_down_makes_the_alert_come_twice(
-    session: Session, noc: Channel, hook: Receiver, now: datetime
-) -> None:
+def test_a_kill_between_sending_and_writing_it_down_makes_the_alert_come_twice(noc: Channel, hook: Receiver) -> None:
     # At least once, as docs/alerts.md says: no receiver can be asked whether it took something.
-    say(now)
-    batch = delivery.claim(noc.id, now)
+    say(NOW)
+    batch = delivery.claim(noc.id, NOW)
     assert batch is not None and delivery.attempt(notify.send, batch) is None  # and then it was killed
-    passes(now + delivery.SENDING, 3)
-    assert (len(hook.taken), states(session)) == (2, [SENT])
+    passes(NOW + delivery.SENDING, 3)
+    assert (len(hook.taken), states()) == (2, [SENT])
 
 
-def test_who_wakes_up_late_writes_nothing_over_what_another_did(
-    session: Session, noc: Channel, hook: Receiver, now: datetime
-) -> None:
-    say(now)
-    stalled = delivery.claim(noc.id, now)
-    assert stalled is not None
-    passes(now + delivery.SENDING, 1)
-    assert states(session) == [SENT]
-    delivery.settle(stalled, delivery.Failure(delivery.OUR_FAULT), now + 4 * MINUTE)
-    (one,) = rows(session)
+def test_who_wakes_up_late_writes_nothing_over_what_another_did(noc: Channel, hook: Receiver) -> None:
+    say(NOW)
+    stalled = delivery.claim(noc.id, NOW)
+    passes(NOW + delivery.SENDING, 1)
+    assert states() == [SENT]
+    delivery.settle(stalled, delivery.Failure(delivery.OUR_FAULT), NOW + 4 * MINUTE)
+    (one,) = rows()
     assert (one.status, one.error, noc.failures) == (SENT, "", 0)
 
 
-def test_who_wakes_up_late_does_not_settle_the_message_of_another(
-    session: Session, noc: Channel, now: datetime
-) -> None:
-    say(now)
-    stalled, other = delivery.claim(noc.id, now), delivery.claim(noc.id, now + delivery.SENDING)
-    assert stalled is not None and other is not None
+def test_who_wakes_up_late_does_not_settle_the_message_of_another(noc: Channel) -> None:
+    say(NOW)
+    stalled, other = delivery.claim(noc.id, NOW), delivery.claim(noc.id, NOW + delivery.SENDING)
     for outcome in (None, delivery.Failure(delivery.OUR_FAULT)):
-        delivery.settle(stalled, outcome, now + 4 * MINUTE)
-        assert [(row.status, row.message) for row in rows(session)] == [(SENDING, other.message)]
+        delivery.settle(stalled, outcome, NOW + 4 * MINUTE)
+        assert [(row.status, row.message) for row in rows()] == [(SENDING, other.message)]
 
 
-def test_who_wakes_up_late_but_before_another_try_is_believed(session: Session, noc: Channel, now: datetime) -> None:
-    say(now)
-    slow = delivery.claim(noc.id, now)
-    assert slow is not None
+def test_who_wakes_up_late_but_before_another_try_is_believed(noc: Channel) -> None:
+    say(NOW)
+    slow = delivery.claim(noc.id, NOW)
     with transaction() as writing:
-        delivery._take_back(writing, noc.id, now + delivery.SENDING)
-    delivery.settle(slow, None, now + 4 * MINUTE)
-    assert states(session) == [SENT]
+        delivery._take_back(writing, noc.id, NOW + delivery.SENDING)
+    delivery.settle(slow, None, NOW + 4 * MINUTE)
+    assert states() == [SENT]
 
 
-def test_rows_claimed_in_a_future_that_did_not_come_are_taken_back(
-    session: Session, noc: Channel, hook: Receiver, now: datetime
-) -> None:
-    say(now + HOUR)
-    assert delivery.claim(noc.id, now + HOUR) is not None
-    passes(now, 1)  # the clock was set back by an hour, and the deliverer is gone
-    assert states(session) == [SENT]
+def test_rows_claimed_in_a_future_that_did_not_come_are_taken_back(noc: Channel, hook: Receiver) -> None:
+    say(NOW + HOUR)
+    assert delivery.claim(noc.id, NOW + HOUR) is not None
+    passes(NOW, 1)  # the clock was set back by an hour, and the deliverer is gone
+    assert states() == [SENT]
 
 
 @pytest.mark.parametrize("seed", range(2))
 def test_over_random_passes_failures_and_kills_no_alert_is_lost_and_none_doubled_without_a_kill(
-    session: Session, noc: Channel, now: datetime, seed: int, monkeypatch: pytest.MonkeyPatch
+    noc: Channel, seed: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(alerting, "LISTED", 1000)  # so that the receiver can name each
     monkeypatch.setattr(alerting, "LONGEST_BODY", 100_000)
@@ -474,21 +429,21 @@ def test_over_random_passes_failures_and_kills_no_alert_is_lost_and_none_doubled
         arrived.update(subjects)
 
     for step in range(40):
-        moment = now + step * 20 * SECOND
+        moment = NOW + step * 20 * SECOND
         for _ in range(chance.choice((0, 0, 1, 3))):
             raised += 1
             say(moment, f"alert-{raised}")
         if chance.random() < 0.15:
             batch = delivery.claim(noc.id, moment)  # a deliverer that is killed, before or after sending
             if batch is not None and delivery.attempt(send, batch) is None:
-                killed.update(row.subject for row in rows(session) if row.status is SENDING)
+                killed.update(row.subject for row in rows() if row.status is SENDING)
         else:
             delivery.deliver(moment, send)
     for step in range(20):
-        delivery.deliver(now + HOUR + step * MINUTE, lambda *told: send(*told))
-        if all(state is SENT for state in states(session)):
+        delivery.deliver(NOW + HOUR + step * MINUTE, lambda *told: send(*told))
+        if all(state is SENT for state in states()):
             break
-    assert set(states(session)) == {SENT} and len(states(session)) == raised
+    assert set(states()) == {SENT} and len(states()) == raised
     assert set(arrived) == {f"alert-{number}" for number in range(1, raised + 1)}
     assert {subject for subject, times in arrived.items() if times > 1} <= killed
 
@@ -507,13 +462,9 @@ def test_over_random_passes_failures_and_kills_no_alert_is_lost_and_none_doubled
         ("file:///planted-hook-token", "no service that is known"),
     ],
 )
-def test_an_address_that_is_nonsense_gets_a_clear_error_that_does_not_repeat_it(
-    session: Session, now: datetime, target: str, told: str
-) -> None:
-    with pytest.raises(Invalid) as caught:
-        channels.save({"name": "noc", "target": target}, ACTOR, now)
-    assert set(caught.value.errors) == {"target"}
-    assert told in caught.value.errors["target"] and TOKEN not in str(caught.value)
+def test_an_address_that_is_nonsense_gets_a_clear_error_that_does_not_repeat_it(target: str, told: str) -> None:
+    errors = errors_of(channels.save, {"name": "noc", "target": target}, ACTOR, NOW)
+    assert set(errors) == {"target"} and told in errors["target"] and TOKEN not in str(errors)
 
 
 T2BOT_TOKEN = "planted" + "a1B2c3D4" * 7 + "z"
@@ -536,12 +487,10 @@ T2BOT_TOKEN = "planted" + "a1B2c3D4" * 7 + "z"
         ("jsons://[2001:db8::7]/planted", "jsons", "[2001:db8::7]"),
     ],
 )
-def test_of_an_address_only_the_server_is_shown_wherever_its_service_keeps_its_secret(
-    session: Session, now: datetime, target: str, kind: str, host: str
-) -> None:
-    made = session.get_one(Channel, channels.save({"name": "noc", "target": target}, ACTOR, now))
+def test_of_an_address_only_the_server_is_shown_wherever_the_secret_stands(target: str, kind: str, host: str) -> None:
+    made = db.session.get_one(Channel, channels.save({"name": "noc", "target": target}, ACTOR, NOW))
     assert (made.kind, made.host) == (kind, host)
-    assert "planted" not in str([row.changes for row in session.scalars(select(AuditLog))])
+    assert "planted" not in str([row.changes for row in db.session.scalars(select(AuditLog))])
     failed = notify._failure(target, notify._service(target)[0], [notify._Heard("ERROR", f"no {target}")])
     assert "planted" not in failed.answer
 
@@ -551,38 +500,33 @@ def test_of_an_address_only_the_server_is_shown_wherever_its_service_keeps_its_s
     ["tgram://123456789:bot_token_of_planted/1234/5678", "slack://T1JJ3T3L2/A1BRTD4JD/TIiajkdnlazkcOXrIdevi7FQ/#a/#b"],
 )
 def test_an_address_of_several_targets_is_refused_for_one_that_fails_would_repeat_it_to_the_others(
-    session: Session, noc: Channel, now: datetime, target: str
+    noc: Channel, target: str
 ) -> None:
-    with pytest.raises(Invalid) as caught:
-        channels.save({"target": target}, ACTOR, now, noc.id)
-    assert "a channel for each" in caught.value.errors["target"] and "planted" not in str(caught.value)
+    told = errors_of(channels.save, {"target": target}, ACTOR, NOW, noc.id)["target"]
+    assert "a channel for each" in told and "planted" not in told
 
 
-def test_an_address_is_stored_encrypted_and_never_in_the_audit(session: Session, noc: Channel, now: datetime) -> None:
-    channels.save({"target": "tgram://123456789:planted_bot_token_abc/42"}, ACTOR, now, noc.id)
-    session.refresh(noc)
+def test_an_address_is_stored_encrypted_and_never_in_the_audit(noc: Channel) -> None:
+    channels.save({"target": "tgram://123456789:planted_bot_token_abc/42"}, ACTOR, NOW, noc.id)
+    db.session.refresh(noc)
     assert (noc.kind, noc.host, noc.target) == ("tgram", "", "tgram://123456789:planted_bot_token_abc/42")
     assert b"planted" not in (noc.sealed_target or b"")
-    stored = list(session.scalars(select(AuditLog).order_by(AuditLog.id)))
+    stored = list(db.session.scalars(select(AuditLog).order_by(AuditLog.id)))
     assert "planted" not in str([(row.changes, row.subject_name) for row in stored])
-    assert stored[1].changes == {
-        "target": ["***", "***"], "address": ["json://127.0.0.1", "tgram://…"],
-    }  # fmt: skip
+    assert stored[1].changes == {"target": ["***", "***"], "address": ["json://127.0.0.1", "tgram://…"]}
 
 
-def test_nothing_of_an_address_reaches_errors_or_logs(
-    session: Session, hook: Receiver, now: datetime, heard: StringIO
-) -> None:
+def test_nothing_of_an_address_reaches_errors_or_logs(hook: Receiver, heard: StringIO) -> None:
     for name, url in (
         ("closed", f"json://usuario:{TOKEN}@127.0.0.1:1/{TOKEN}?+X-Key={TOKEN}"),
         ("telegram", f"tgram://123456789:{TOKEN.replace('-', '_')}_and_more/42"),
         ("moved", hook.url),
     ):
-        channels.save({"name": name, "target": url}, ACTOR, now)
+        channels.save({"name": name, "target": url}, ACTOR, NOW)
     hook.answers.append(302)
-    say(now)
-    passes(now, 1)
-    found = rows(session)
+    say(NOW)
+    passes(NOW, 1)
+    found = rows()
     assert {row.status for row in found} == {PENDING} and all(row.error for row in found)
     told = str([(row.error, row.answer) for row in found]) + heard.getvalue()
     assert "event=alert_failed channel=closed" in told
@@ -597,13 +541,11 @@ def test_what_a_service_says_of_itself_is_told_without_any_part_of_the_address()
     assert failed.answer == "Failed: *** of ***, chat ***, error=404 at isp.example"
 
 
-def test_a_redirect_is_not_followed_for_it_would_lose_the_message(
-    session: Session, noc: Channel, hook: Receiver, now: datetime
-) -> None:
+def test_a_redirect_is_not_followed_for_it_would_lose_the_message(noc: Channel, hook: Receiver) -> None:
     hook.answers.append(302)
-    say(now)
-    passes(now, 1)
-    assert (states(session), "302" in rows(session)[0].answer) == ([PENDING], True)
+    say(NOW)
+    passes(NOW, 1)
+    assert (states(), "302" in rows()[0].answer) == ([PENDING], True)
 
 
 def test_an_address_cannot_ask_for_a_failure_to_count_as_success_or_for_tries_of_its_own(hook: Receiver) -> None:
@@ -614,16 +556,13 @@ def test_an_address_cannot_ask_for_a_failure_to_count_as_success_or_for_tries_of
 
 
 def test_a_receiver_that_never_answers_is_given_up_in_time(hook: Receiver, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(notify, "READ_SECONDS", 0.2)
     hook.hang = threading.Event()
-    with pytest.raises(notify.DeliveryFailed) as caught:
-        notify.send(hook.url, "title", "body")
-    assert caught.value.message == notify.NOT_IN_TIME
-    monkeypatch.setattr(notify, "READ_SECONDS", 30.0)
-    monkeypatch.setattr(notify, "TOTAL_SECONDS", 0.3)
-    with pytest.raises(notify.DeliveryFailed) as caught:
-        notify.send(hook.url, "title", "body")
-    assert caught.value.message == notify.NOT_IN_TIME
+    for read, total in ((0.2, notify.TOTAL_SECONDS), (30.0, 0.3)):
+        monkeypatch.setattr(notify, "READ_SECONDS", read)
+        monkeypatch.setattr(notify, "TOTAL_SECONDS", total)
+        with pytest.raises(notify.DeliveryFailed) as caught:
+            notify.send(hook.url, "title", "body")
+        assert caught.value.message == notify.NOT_IN_TIME
 
 
 def test_a_process_forked_after_a_message_was_sent_sends_its_own(hook: Receiver) -> None:
@@ -636,132 +575,117 @@ def test_a_process_forked_after_a_message_was_sent_sends_its_own(hook: Receiver)
 
 
 def test_without_the_key_alerts_wait_and_say_so_and_leave_when_the_address_is_entered_again(
-    app: Flask, session: Session, noc: Channel, hook: Receiver, now: datetime
+    app: Flask, noc: Channel, hook: Receiver
 ) -> None:
-    say(now)
+    say(NOW)
     keyring.load(app, [Fernet.generate_key().decode()])
-    passes(now, 1)
-    (one,) = rows(session)
+    passes(NOW, 1)
+    (one,) = rows()
     assert (one.status, one.error) == (PENDING, str(delivery.LOST_KEY))
-    failed = by_hand.test(noc.id, ACTOR, now, notify.send)
+    failed = by_hand.test(noc.id, ACTOR, NOW, notify.send)
     assert failed is not None and failed.error == delivery.LOST_KEY
-    channels.save({"name": "renamed"}, ACTOR, now, noc.id)  # the rest of it can be changed
-    channels.save({"target": hook.url}, ACTOR, now, noc.id)
-    passes(now + SECOND, 1)
-    assert [row.status for row in rows(session) if row.alert_kind is not AlertKind.TEST] == [SENT]
+    channels.save({"name": "renamed"}, ACTOR, NOW, noc.id)  # the rest of it can be changed
+    channels.save({"target": hook.url}, ACTOR, NOW, noc.id)
+    passes(NOW + SECOND, 1)
+    assert [row.status for row in rows() if row.alert_kind is not AlertKind.TEST] == [SENT]
     keyring.load(app, [FERNET_KEY])
 
 
-def test_the_test_button_tells_the_true_answer_whatever_the_channel_is_set_to(
-    session: Session, hook: Receiver, now: datetime
-) -> None:
-    channel = make_channel(session, hook, now, alert_kinds=["system"], enabled=False, per_hour=1,
+def test_the_test_button_tells_the_true_answer_whatever_the_channel_is_set_to(hook: Receiver) -> None:
+    channel = make_channel(hook, alert_kinds=["system"], enabled=False, per_hour=1,
                            quiet_start="00:00", quiet_end="23:59")  # fmt: skip
     hook.answers.append(403)
-    refused = by_hand.test(channel.id, ACTOR, now, notify.send)
+    refused = by_hand.test(channel.id, ACTOR, NOW, notify.send)
     assert refused is not None and refused.error == notify.WHO_ARE_YOU and "403" in refused.answer
-    assert by_hand.test(channel.id, ACTOR, now, notify.send) is None
-    assert states(session) == [GIVEN_UP, SENT] and len(hook.taken) == 1
-    passes(now, 2)
+    assert by_hand.test(channel.id, ACTOR, NOW, notify.send) is None
+    assert states() == [GIVEN_UP, SENT] and len(hook.taken) == 1
+    passes(NOW, 2)
     assert len(hook.taken) == 1  # a test is never repeated by itself
 
 
-def test_a_test_that_arrives_lets_what_waits_for_a_retry_leave_at_once(
-    session: Session, noc: Channel, hook: Receiver, now: datetime
-) -> None:
+def test_a_test_that_arrives_lets_what_waits_for_a_retry_leave_at_once(noc: Channel, hook: Receiver) -> None:
     hook.answers.extend((500, 500))
-    say(now)
-    passes(now, 4)
-    assert states(session) == [PENDING]
-    assert by_hand.test(noc.id, ACTOR, now + 16 * SECOND, notify.send) is None
-    passes(now + 17 * SECOND, 1)
-    assert states(session) == [SENT, SENT]
+    say(NOW)
+    passes(NOW, 4)
+    assert states() == [PENDING]
+    assert by_hand.test(noc.id, ACTOR, NOW + 16 * SECOND, notify.send) is None
+    passes(NOW + 17 * SECOND, 1)
+    assert states() == [SENT, SENT]
 
 
-def test_a_test_whose_sender_vanished_is_given_up(
-    session: Session, noc: Channel, hook: Receiver, now: datetime
-) -> None:
-    by_hand._begin(noc.id, ACTOR, now)
-    passes(now + delivery.SENDING, 1)
-    assert (states(session), hook.taken) == ([GIVEN_UP], [])
+def test_a_test_whose_sender_vanished_is_given_up(noc: Channel, hook: Receiver) -> None:
+    by_hand._begin(noc.id, ACTOR, NOW)
+    passes(NOW + delivery.SENDING, 1)
+    assert (states(), hook.taken) == ([GIVEN_UP], [])
 
 
-def test_what_waits_for_a_channel_that_is_disabled_is_given_up(
-    session: Session, noc: Channel, hook: Receiver, now: datetime
-) -> None:
-    say(now)
-    channels.save({"enabled": False}, ACTOR, now, noc.id)
-    channels.save({"enabled": True}, ACTOR, now, noc.id)
-    passes(now, 1)
-    (one,) = rows(session)
+def test_what_waits_for_a_channel_that_is_disabled_is_given_up(noc: Channel, hook: Receiver) -> None:
+    say(NOW)
+    channels.save({"enabled": False}, ACTOR, NOW, noc.id)
+    channels.save({"enabled": True}, ACTOR, NOW, noc.id)
+    passes(NOW, 1)
+    (one,) = rows()
     assert (one.status, one.error, hook.taken) == (GIVEN_UP, str(channels.SWITCHED_OFF), [])
 
 
-def test_what_was_on_its_way_when_its_channel_was_disabled_does_not_leave_weeks_later(
-    session: Session, noc: Channel, hook: Receiver, now: datetime
-) -> None:
-    say(now)
-    batch = delivery.claim(noc.id, now)
-    assert batch is not None
-    channels.save({"enabled": False}, ACTOR, now, noc.id)
-    delivery.settle(batch, delivery.Failure(notify.REFUSED), now + SECOND)
-    assert states(session) == [GIVEN_UP]
-    channels.save({"enabled": True}, ACTOR, now + timedelta(days=20), noc.id)
-    passes(now + timedelta(days=20), 2)
+def test_what_was_on_its_way_as_its_channel_was_disabled_never_leaves_weeks_later(noc: Channel, hook: Receiver) -> None:
+    say(NOW)
+    batch = delivery.claim(noc.id, NOW)
+    channels.save({"enabled": False}, ACTOR, NOW, noc.id)
+    delivery.settle(batch, delivery.Failure(notify.REFUSED), NOW + SECOND)
+    assert states() == [GIVEN_UP]
+    channels.save({"enabled": True}, ACTOR, NOW + timedelta(days=20), noc.id)
+    passes(NOW + timedelta(days=20), 2)
     assert hook.taken == []
 
 
 def test_what_was_left_behind_by_who_was_killed_does_not_leave_when_its_channel_is_enabled_again(
-    session: Session, noc: Channel, hook: Receiver, now: datetime
+    noc: Channel, hook: Receiver
 ) -> None:
-    say(now)
-    assert delivery.claim(noc.id, now) is not None  # and then it was killed
-    channels.save({"enabled": False}, ACTOR, now, noc.id)
+    say(NOW)
+    assert delivery.claim(noc.id, NOW) is not None  # and then it was killed
+    channels.save({"enabled": False}, ACTOR, NOW, noc.id)
     with transaction() as writing:  # raised in the moment in which it was disabled
-        writing.add(alerts.row(noc.id, AlertKind.SYSTEM, "late", "", now, HIGH))
-    channels.save({"enabled": True}, ACTOR, now + HOUR, noc.id)
-    passes(now + HOUR, 2)
-    assert (states(session), hook.taken) == ([GIVEN_UP, GIVEN_UP], [])
+        writing.add(alerts.row(noc.id, AlertKind.SYSTEM, "late", "", NOW, HIGH))
+    channels.save({"enabled": True}, ACTOR, NOW + HOUR, noc.id)
+    passes(NOW + HOUR, 2)
+    assert (states(), hook.taken) == ([GIVEN_UP, GIVEN_UP], [])
 
 
-def test_a_channel_takes_its_alerts_along_and_frees_its_name(
-    session: Session, noc: Channel, hook: Receiver, now: datetime
-) -> None:
-    say(now)
+def test_a_channel_takes_its_alerts_along_and_frees_its_name(noc: Channel, hook: Receiver) -> None:
+    say(NOW)
     with pytest.raises(Invalid):
-        make_channel(session, hook, now, "noc")
-    channels.delete(noc.id, ACTOR, now)
-    assert rows(session) == []
-    make_channel(session, hook, now, "noc")
+        make_channel(hook, "noc")
+    channels.delete(noc.id, ACTOR, NOW)
+    assert rows() == []
+    make_channel(hook, "noc")
     with pytest.raises(NotFound):
-        channels.delete(99, ACTOR, now)
+        channels.delete(99, ACTOR, NOW)
 
 
-def test_alerts_are_kept_for_thirty_days_but_those_that_still_wait_for_ever(
-    session: Session, noc: Channel, now: datetime
-) -> None:
+def test_alerts_are_kept_for_thirty_days_but_those_that_still_wait_for_ever(noc: Channel) -> None:
     for _ in range(4):
-        say(now - timedelta(days=31))
-    say(now - timedelta(days=29))
-    ids = [row.id for row in rows(session)]
+        say(NOW - timedelta(days=31))
+    say(NOW - timedelta(days=29))
+    ids = [row.id for row in rows()]
     for ident, status in zip(ids, (SENT, GIVEN_UP, PENDING, SENDING, SENT), strict=True):
-        session.execute(update(Notification).where(Notification.id == ident).values(status=status))
-    session.commit()
-    retention.clean_up(now, 14, 30)
-    assert [row.id for row in rows(session)] == ids[2:]
+        db.session.execute(update(Notification).where(Notification.id == ident).values(status=status))
+    db.session.commit()
+    retention.clean_up(NOW, 14, 30)
+    assert [row.id for row in rows()] == ids[2:]
 
 
-def test_the_periodic_job_delivers(session: Session, noc: Channel, hook: Receiver, now: datetime) -> None:
-    say(now)
+def test_the_periodic_job_delivers(noc: Channel, hook: Receiver) -> None:
+    say(NOW)
     upkeep.send_alerts()
-    assert (len(hook.taken), states(session)) == (1, [SENT])
+    assert (len(hook.taken), states()) == (1, [SENT])
 
 
-def test_a_message_is_short_enough_for_every_service(session: Session, noc: Channel, hook: Receiver) -> None:
+def test_a_message_is_short_enough_for_every_service(noc: Channel, hook: Receiver) -> None:
     moment = datetime(2026, 11, 27, tzinfo=UTC)
     with transaction() as writing:
         for number in range(40):
             alerts.raise_alert(writing, AlertKind.SYSTEM, f"s{number} " + "x" * 250, "y" * 5000, moment, severity=HIGH)
     passes(moment, 1)
     (message,) = hook.taken
-    assert len(message["message"]) <= alerting.LONGEST_BODY + 100 and states(session) == [SENT] * 40
+    assert len(message["message"]) <= alerting.LONGEST_BODY + 100 and states() == [SENT] * 40

@@ -1,7 +1,6 @@
 """Who may call what of the API, how a refusal looks, and how often one may ask."""
 
 import json
-from collections.abc import Iterator
 from datetime import datetime, timedelta
 from io import BytesIO
 from typing import Any
@@ -27,11 +26,10 @@ NEEDED = {"explain_slot": "?node=1", "list_plans": "?olt=1", "show_feasibility":
 
 
 @pytest.fixture
-def filled(app: Flask) -> Iterator[Flask]:
-    """Rows, users, and the API."""
+def filled(app: Flask) -> Flask:
     with written(furnished(app)) as session:
         seed_quotas.fill_one(session, session.get_one(WorkflowNode, 1), clock.now())
-    yield app
+    return app
 
 
 def address(app: Flask, one: Operation) -> str:
@@ -45,9 +43,6 @@ def address(app: Flask, one: Operation) -> str:
 def allowed(answer: TestResponse) -> bool:
     """False where access was refused; an answer such as 404 or 409 comes from behind the guard."""
     return answer.status_code not in (401, 403)
-
-
-# -------------------------------------------------------------------------------------------------------------- access
 
 
 def test_every_route_under_api_is_declared_and_nothing_else_is_there(filled: Flask) -> None:
@@ -73,19 +68,14 @@ def test_each_role_may_do_what_the_route_declares_and_no_more(filled: Flask, rol
     token, (session, csrf) = by_token(filled, role.value), by_session(filled, role.value)
     for one in OPERATIONS:
         path = address(filled, one)
-        answers = [
-            token.call(one.method, path),
-            session.call(one.method, path, headers={"X-CSRFToken": csrf}),
-        ]
+        answers = [token.call(one.method, path), session.call(one.method, path, headers={"X-CSRFToken": csrf})]
         assert [allowed(answer) for answer in answers] == [allows(role, one.role)] * 2, (role, one)
         for answer in answers:
             if not allowed(answer):
                 assert (answer.status_code, error_of(answer)["code"]) == (403, "forbidden")
 
 
-def test_a_view_that_declares_no_role_is_denied_to_the_administrator(
-    filled: Flask, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_view_without_a_role_is_denied_to_the_administrator(filled: Flask, monkeypatch: pytest.MonkeyPatch) -> None:
     (endpoint,) = {rule.endpoint for rule in filled.url_map.iter_rules() if rule.rule == "/api/v1/pollers/"}
     monkeypatch.setitem(filled.view_functions, endpoint, lambda: "secret")
     answer = by_token(filled, "admin").get("/pollers/")
@@ -159,9 +149,6 @@ def test_a_form_on_another_site_cannot_press_a_button_here(filled: Flask) -> Non
     assert session.post("/pollers/nodes/1/run/", data="{}", content_type="text/plain").status_code == 415
 
 
-# -------------------------------------------------------------------------------------------------------------- errors
-
-
 @pytest.mark.parametrize("path", ["/api", "/api/", "/api/v1", "/api/v1/", "/api/v1/nowhere", "/api/v2/pollers/"])
 def test_an_address_that_does_not_exist_is_answered_in_json_with_the_way_to_the_document(app: Flask, path: str) -> None:
     answer = Client(app).get(path)
@@ -183,8 +170,7 @@ def test_a_method_that_is_not_taken_names_those_that_are(app: Flask) -> None:
 def test_every_address_works_with_and_without_the_slash_at_its_end(filled: Flask) -> None:
     client = by_token(filled, "admin")
     for one in OPERATIONS:
-        path = address(filled, one).rstrip("/")
-        needed = NEEDED.get(one.name, "")
+        path, needed = address(filled, one).rstrip("/"), NEEDED.get(one.name, "")
         codes = [client.call(one.method, path + end + needed).status_code for end in ("", "/")]
         assert codes[0] == codes[1], path
         assert codes[0] in (200, 202, 409), path
@@ -246,9 +232,7 @@ def test_a_fault_of_the_program_is_told_in_json_with_a_reference_that_the_log_ho
     assert text not in caplog.text
 
 
-def test_a_database_that_refuses_is_a_503_that_says_when_to_come_back(
-    filled: Flask, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_refusing_database_is_a_503_that_says_when_to_return(filled: Flask, monkeypatch: pytest.MonkeyPatch) -> None:
     def full(_now: datetime) -> None:
         raise OperationalError("INSERT", {}, Exception("database or disk is full"))
 
@@ -262,12 +246,8 @@ def test_answers_are_never_stored_and_carry_the_security_headers(filled: Flask) 
     client = by_token(filled)
     for path in ("/pollers/", "/executions/1/", "/executions/999999/", "/nowhere"):
         answer = client.get(path)
-        assert answer.headers["Cache-Control"] == "no-store"
-        assert answer.headers["X-Content-Type-Options"] == "nosniff"
+        assert (answer.headers["Cache-Control"], answer.headers["X-Content-Type-Options"]) == ("no-store", "nosniff")
         assert "Set-Cookie" not in answer.headers
-
-
-# --------------------------------------------------------------------------------------------------------- rate limits
 
 
 def test_the_budget_is_in_the_headers_and_shared_by_all_addresses(filled: Flask) -> None:
@@ -281,8 +261,7 @@ def test_the_budget_is_in_the_headers_and_shared_by_all_addresses(filled: Flask)
 
 def test_the_sixty_first_write_in_a_minute_waits_and_reading_goes_on(filled: Flask) -> None:
     client, other = by_token(filled), by_token(filled, "admin")
-    codes = [client.post("/executions/1/cancel/").status_code for _ in range(61)]
-    assert codes == [409] * 60 + [429]
+    assert [client.post("/executions/1/cancel/").status_code for _ in range(61)] == [409] * 60 + [429]
     answer = client.post("/executions/1/cancel/")
     assert error_of(answer)["code"] == "rate_limited"
     assert 1 <= int(answer.headers["Retry-After"]) <= 61

@@ -27,11 +27,10 @@ Document = dict[str, Any]
 
 
 @pytest.fixture
-def filled(app: Flask) -> Iterator[Flask]:
+def filled(app: Flask) -> Flask:
     """Execution 1 has ended, 2 waits, 3 runs; poller 1 is busy; there is a history."""
     with written(furnished(app)) as session:
-        now = clock.now()
-        node = session.get_one(WorkflowNode, 1)
+        now, node = clock.now(), session.get_one(WorkflowNode, 1)
         make_execution(node, now)
         running = {"status": ExecutionStatus.RUNNING, "node_id": None, "token": 9, "started_at": now, "worker": "w1"}
         make_execution(node, now, **running)
@@ -39,12 +38,11 @@ def filled(app: Flask) -> Iterator[Flask]:
         session.add(PollerStats(timestamp=now, busy_percentage=12.5, queue_size=1))
         session.flush()
         seed_quotas.fill_one(session, node, now)
-    yield app
+    return app
 
 
 @pytest.fixture
 def document(filled: Flask) -> Document:
-    """As a client reads it."""
     answer = by_token(filled, "viewer", "reader").get("/openapi.json")
     assert (answer.status_code, answer.mimetype) == (200, "application/json")
     found: Document = answer.get_json()
@@ -102,9 +100,6 @@ def test_each_parameter_of_a_path_is_described_with_its_bounds(document: Documen
     assert run["parameters"][0]["schema"] == {"type": "integer", "minimum": 0, "maximum": 2147483647}
     limit = document["paths"]["/api/v1/executions/"]["get"]["parameters"][6]
     assert limit["schema"] == {"type": "integer", "minimum": 1, "maximum": 200, "default": 50}
-
-
-# ------------------------------------------------------------------------------------- every answer that is documented
 
 
 def fitting(document: Document, one: Operation, answer: TestResponse) -> None:
@@ -188,8 +183,7 @@ def test_every_documented_error_is_answered_like_that(
 def conflict(app: Flask, client: Client, one: Operation, path: str) -> TestResponse:
     """Execution 1 has ended; node 1 cannot run while its OLT is disabled."""
     with written(app) as session:
-        node = session.get_one(WorkflowNode, 1)
-        node.workflow.olt.enabled = False
+        session.get_one(WorkflowNode, 1).workflow.olt.enabled = False
     return client.call(one.method, path)
 
 
@@ -223,9 +217,6 @@ def faulty(
     with monkeypatch.context() as patch:
         patch.setattr(places[one.name], fault)
         return client.call(one.method, path)
-
-
-# -------------------------------------------------------------------------------------------------------------- schema
 
 
 @dataclass(frozen=True)

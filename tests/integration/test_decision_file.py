@@ -4,7 +4,6 @@ import errno
 import fcntl
 import os
 import re
-from collections.abc import Callable
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -30,7 +29,6 @@ ID = re.compile(r" id=(\d+)\)$")
 def path(app: Flask, tmp_path: Path) -> Any:
     with app.app_context():
         yield tmp_path / "logs" / "coordinator" / "main.log"
-        db.session.remove()
 
 
 def decide(count: int = 1, message: str = "discovery: skipped", seconds: float = 0, **fields: Any) -> None:
@@ -44,6 +42,10 @@ def follow(path: Path) -> int:
     return decision_file.follow(path, LIMA)
 
 
+def die(*_args: object) -> None:
+    raise KeyboardInterrupt
+
+
 def ids(path: Path) -> list[int]:
     """The ids of the lines, oldest file first; each line must be whole."""
     files = [*(path.with_name(f"{path.name}.{n}") for n in range(9, 0, -1)), path]
@@ -52,8 +54,7 @@ def ids(path: Path) -> list[int]:
 
 
 def test_a_decision_becomes_a_line_with_its_olt_in_the_portals_zone(path: Path) -> None:
-    olt = builders.make_olt("OLT-7")
-    decide(olt_id=olt.id, reason=SkipReason.OLT_BUSY)
+    decide(olt_id=builders.make_olt("OLT-7").id, reason=SkipReason.OLT_BUSY)
     assert follow(path) == 1
     assert path.read_text() == (
         "2026-11-27 10:00:00 [WARNING] coordinator.coordinator_loop: OLT-7: discovery: skipped"
@@ -85,25 +86,18 @@ def test_a_long_past_is_written_in_several_runs(path: Path, monkeypatch: pytest.
     monkeypatch.setattr(decision_file, "BATCH", 10)
     monkeypatch.setattr(decision_file, "MOST", 20)
     decide(50)
-    assert [follow(path), follow(path), follow(path), follow(path)] == [20, 20, 10, 0]
+    assert [follow(path) for _ in range(4)] == [20, 20, 10, 0]
 
 
 @pytest.mark.parametrize("step", ["_save", "_append"])
-def test_a_writer_that_dies_loses_no_line_and_doubles_none(
-    path: Path, monkeypatch: pytest.MonkeyPatch, step: str
-) -> None:
+def test_a_dying_writer_loses_no_line_and_doubles_none(path: Path, monkeypatch: pytest.MonkeyPatch, step: str) -> None:
     """Dead between the lines and the position (their bytes are there), or before both."""
     decide(3)
     follow(path)
     decide(3, seconds=60)
-
-    def die(*_args: object) -> None:
-        raise KeyboardInterrupt
-
-    with monkeypatch.context() as dying:
+    with monkeypatch.context() as dying, pytest.raises(KeyboardInterrupt):
         dying.setattr(decision_file, step, die)
-        with pytest.raises(KeyboardInterrupt):
-            follow(path)
+        follow(path)
     assert len(path.read_text().splitlines()) == (6 if step == "_save" else 3)
     follow(path)
     assert ids(path) == [1, 2, 3, 4, 5, 6]
@@ -136,9 +130,7 @@ def test_files_turn_at_their_size_and_five_older_ones_are_kept(path: Path, monke
 
 
 @pytest.mark.parametrize("death", range(8))
-def test_a_death_while_the_files_turn_loses_and_doubles_nothing(
-    path: Path, monkeypatch: pytest.MonkeyPatch, death: int
-) -> None:
+def test_death_as_files_turn_loses_and_doubles_nothing(path: Path, monkeypatch: pytest.MonkeyPatch, death: int) -> None:
     """Dies at the n-th rename: of a turn, or of a position."""
     small_files(monkeypatch)
     decide(60)
@@ -150,10 +142,9 @@ def test_a_death_while_the_files_turn_loses_and_doubles_nothing(
             raise KeyboardInterrupt
         return rename(self, target)
 
-    with monkeypatch.context() as dying:
+    with monkeypatch.context() as dying, pytest.raises(KeyboardInterrupt):
         dying.setattr(Path, "replace", mortal)
-        with pytest.raises(KeyboardInterrupt):
-            follow(path)
+        follow(path)
     follow(path)
     assert ids(path) == list(range(1, 61))
 
@@ -180,14 +171,11 @@ def test_a_full_disk_is_said_and_nothing_is_lost(
     with monkeypatch.context() as disk:
         disk.setattr(os, "fsync", full)
         assert follow(path) == 0
-    assert "event=decision_log_not_written" in caplog.text
-    assert "No space left on device" in caplog.text
+    assert "event=decision_log_not_written" in caplog.text and "No space left on device" in caplog.text
     assert [follow(path), ids(path)] == [2, [1, 2, 3, 4]]
 
 
-def test_a_place_that_cannot_be_written_is_said_and_nothing_is_lost(
-    path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_place_that_cannot_be_written_is_said_and_nothing_lost(path: Path, caplog: pytest.LogCaptureFixture) -> None:
     decide(2)
     path.parent.parent.parent.mkdir(exist_ok=True)
     path.parent.parent.write_text("a file where the folder should be")
@@ -211,9 +199,7 @@ def test_ids_that_begin_anew_lose_no_line(path: Path, left: str) -> None:
     """All rows deleted (SQLite counts from 1 again), or a backup restored: ids that were lines mean other rows."""
     decide(5)
     follow(path)
-    with transaction() as session:
-        session.execute(delete(CoordinatorLog).where(CoordinatorLog.id > (0 if left == "nothing" else 2)))
-    _count_on(1 if left == "nothing" else 3)
+    keep_only(0 if left == "nothing" else 2)
     follow(path)
     decide(2, "new", seconds=600)
     assert follow(path) == 2
@@ -225,20 +211,19 @@ def test_ids_that_begin_anew_lose_no_line(path: Path, left: str) -> None:
 def test_ids_that_began_anew_and_went_past_the_old_ones_lose_no_line(path: Path) -> None:
     decide(5)
     follow(path)
-    with transaction() as session:
-        session.execute(delete(CoordinatorLog).where(CoordinatorLog.id > 2))
-    _count_on(3)
+    keep_only(2)
     decide(9, "new", seconds=600)
     assert follow(path) == 9
     assert len(path.read_text().splitlines()) == 14
 
 
-def _count_on(number: int) -> None:
-    """What a restored backup does to PostgreSQL; SQLite does it by itself."""
-    if db.engine.dialect.name == "postgresql":
-        with transaction() as session:
-            session.execute(text("SELECT setval(pg_get_serial_sequence('coordinator_logs', 'id'), :n, false)"),
-                            {"n": number})  # fmt: skip
+def keep_only(rows: int) -> None:
+    """A restored backup that has so many: ids go on behind them (SQLite does that by itself)."""
+    with transaction() as session:
+        session.execute(delete(CoordinatorLog).where(CoordinatorLog.id > rows))
+        if db.engine.dialect.name == "postgresql":
+            following = text("SELECT setval(pg_get_serial_sequence('coordinator_logs', 'id'), :n, false)")
+            session.execute(following, {"n": rows + 1})
 
 
 # -- rows that are committed later than those that come after them (PostgreSQL)
@@ -292,20 +277,12 @@ def test_several_late_rows_are_written_once_each(path: Path, other: Session) -> 
 
 
 @POSTGRESQL
-def test_a_writer_that_dies_remembers_what_it_waits_for(
-    path: Path, other: Session, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_dying_writer_remembers_what_it_awaits(path: Path, other: Session, monkeypatch: pytest.MonkeyPatch) -> None:
     decide(2)
     follow(path)
     other.commit()
-    save: Callable[..., None] = decision_file._save
-
-    def die(*_args: object) -> None:
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(decision_file, "_save", die)
-    with pytest.raises(KeyboardInterrupt):
+    with monkeypatch.context() as dying, pytest.raises(KeyboardInterrupt):
+        dying.setattr(decision_file, "_save", die)
         follow(path)
-    monkeypatch.setattr(decision_file, "_save", save)
     follow(path)
     assert ids(path) == [2, 3, 1]

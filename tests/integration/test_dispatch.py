@@ -18,17 +18,12 @@ from portal.extensions import db
 from portal.services.dispatch import pool, run_requests
 from portal.services.network import olts
 from portal.services.trying import probes
-from portal.tables import ExecutionAttempt, ExecutionStep, Poller, Pool, Probe
+from portal.tables import ExecutionStep, Poller, Pool, Probe
 from testing.cast import ACTOR
 from testing.live import Live
 
 SUCCESS, FAILED, RUNNING = ExecutionStatus.SUCCESS, ExecutionStatus.FAILED, ExecutionStatus.RUNNING
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(150)]
-
-
-def busy_poller(live: Live) -> Poller | None:
-    db.session.rollback()
-    return db.session.scalars(select(Poller).where(Poller.current_execution_id.is_not(None))).first()
 
 
 def test_two_olts_are_discovered_and_read(live: Live, two_olts: Farm) -> None:
@@ -56,10 +51,8 @@ def test_pollers_are_rq_workers_with_stable_numbers(live: Live, two_olts: Farm) 
 
 
 def rq_info(live: Live) -> str:
-    rq = Path(sys.executable).with_name("rq")
-    return subprocess.run(
-        [rq, "info", "--url", live.stack.redis.url], capture_output=True, text=True, check=True
-    ).stdout
+    command = [Path(sys.executable).with_name("rq"), "info", "--url", live.stack.redis.url]
+    return subprocess.run(command, capture_output=True, text=True, check=True).stdout
 
 
 def test_rq_info_lists_the_pollers_and_a_queue_per_olt_with_work(live: Live, two_olts: Farm) -> None:
@@ -109,40 +102,35 @@ def a_running_composite(live: Live, farm: Farm) -> int:
     live.node(olt, "discovery", "huawei.onu_state", "discovery")
     live.due_now()
     live.start()
-    live.wait_for(RUNNING)
-    live.stack.wait_until(lambda: busy_poller(live), "a busy poller")
+    live.busy_poller()
     return olt
 
 
+def probed(live: Live, port: int, timeout: float) -> Probe:
+    """A connection test of a port of this machine, once it has ended."""
+    live.start("probes")
+    probe = probes.request(
+        address="127.0.0.1", port=port, credential_id=1, timeout=timeout, retries=0, actor=ACTOR, now=live.now
+    )
+
+    def found() -> Probe:
+        db.session.rollback()
+        return db.session.get_one(Probe, probe, populate_existing=True)
+
+    live.stack.wait_until(lambda: found().finished_at, "an answer")
+    return found()
+
+
 def attempts_of(live: Live) -> list[AttemptStatus]:
-    db.session.rollback()
-    db.session.expire_all()
-    return attempts()
-
-
-def children(pid: int) -> list[int]:
-    return [int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
-
-
-def answered(probe_id: int) -> bool:
-    db.session.rollback()
-    db.session.expire_all()
-    probe = db.session.get(Probe, probe_id)
-    return probe is not None and probe.finished_at is not None
-
-
-def attempts() -> list[AttemptStatus]:
-    return [a.status for a in db.session.scalars(select(ExecutionAttempt).order_by(ExecutionAttempt.id))]
+    return [attempt.status for attempt in live.attempts()]
 
 
 @pytest.mark.fault
 def test_a_killed_poller_loses_nothing(live: Live, slow_olt: Farm) -> None:
     olt = a_running_composite(live, slow_olt)
-    poller = busy_poller(live)
-    assert poller is not None
-    os.kill(poller.pid, signal.SIGKILL)
+    os.kill(live.busy_poller().pid, signal.SIGKILL)
     live.wait_for(SUCCESS, olt)
-    assert attempts() == [AttemptStatus.INTERRUPTED, AttemptStatus.SUCCESS]
+    assert attempts_of(live) == [AttemptStatus.INTERRUPTED, AttemptStatus.SUCCESS]
     assert len(live.onus(olt)) == 64
 
 
@@ -151,7 +139,7 @@ def test_a_killed_pool_leaves_its_pollers_time_to_end(live: Live, slow_olt: Farm
     olt = a_running_composite(live, slow_olt)
     live.stack.stop("pollers", signal.SIGKILL)
     live.wait_for(SUCCESS, olt)
-    assert attempts() == [AttemptStatus.SUCCESS]
+    assert attempts_of(live) == [AttemptStatus.SUCCESS]
 
 
 @pytest.mark.fault
@@ -160,7 +148,7 @@ def test_a_host_that_went_away_frees_its_olts_by_their_leases(live: Live, slow_o
     live.stack.kill_tree("pollers")
     live.stack.start("pollers")
     live.wait_for(SUCCESS, olt)
-    assert attempts() == [AttemptStatus.INTERRUPTED, AttemptStatus.SUCCESS]
+    assert attempts_of(live) == [AttemptStatus.INTERRUPTED, AttemptStatus.SUCCESS]
 
 
 @pytest.mark.fault
@@ -168,13 +156,11 @@ def test_a_warm_shutdown_lets_the_composite_end(live: Live, slow_olt: Farm) -> N
     olt = a_running_composite(live, slow_olt)
     live.stack.stop("pollers", signal.SIGTERM, timeout=60)
     assert [e.status for e in live.executions(olt)][0] is SUCCESS
-    assert attempts() == [AttemptStatus.SUCCESS]
+    assert attempts_of(live) == [AttemptStatus.SUCCESS]
 
 
 @pytest.mark.fault
-def test_a_composite_that_outlasts_a_warm_shutdown_is_handed_over_and_counts_no_loss(
-    live: Live, slow_olt: Farm
-) -> None:
+def test_a_composite_that_outlasts_a_warm_shutdown_is_handed_over_and_is_no_loss(live: Live, slow_olt: Farm) -> None:
     olt = a_running_composite(live, slow_olt)
     live.stack.environment["STOP_SECONDS"] = "0"
     live.stack.stop("pollers")
@@ -184,7 +170,7 @@ def test_a_composite_that_outlasts_a_warm_shutdown_is_handed_over_and_counts_no_
     live.stack.stop("pollers", signal.SIGTERM)
     last = live.executions(olt)[-1]
     assert (last.status, last.losses) == (ExecutionStatus.PENDING, 0)
-    assert attempts()[-1] is AttemptStatus.INTERRUPTED
+    assert attempts_of(live)[-1] is AttemptStatus.INTERRUPTED
     live.stack.environment["STOP_SECONDS"] = "30"
     live.stack.start("pollers")
     live.wait_for(SUCCESS, olt, count=2)
@@ -237,43 +223,31 @@ def test_disabling_an_olt_stops_what_runs_on_it(live: Live, slow_olt: Farm) -> N
     olts.set_enabled(olt, False, ACTOR, live.now)
     live.wait_for(ExecutionStatus.INTERRUPTED, olt)
     assert live.executions(olt)[0].error_kind is ErrorKind.ABORTED
-    assert attempts() == [AttemptStatus.INTERRUPTED]
+    assert attempts_of(live) == [AttemptStatus.INTERRUPTED]
 
 
 @pytest.mark.fault
 def test_a_frozen_horse_that_wakes_up_writes_nothing(live: Live, slow_olt: Farm) -> None:
     olt = a_running_composite(live, slow_olt)
-    poller = busy_poller(live)
-    assert poller is not None
-    horse = children(poller.pid)[0]
+    horse = live.horse()
     os.kill(horse, signal.SIGSTOP)
     live.stack.wait_until(lambda: len(attempts_of(live)) == 2, "a second attempt")
     os.kill(horse, signal.SIGCONT)
     live.wait_for(SUCCESS, olt)
-    assert attempts() == [AttemptStatus.INTERRUPTED, AttemptStatus.SUCCESS]
+    assert attempts_of(live) == [AttemptStatus.INTERRUPTED, AttemptStatus.SUCCESS]
 
 
 def test_a_connection_test_says_what_answers_and_what_it_is(live: Live, two_olts: Farm) -> None:
     olt = live.olt("OLT-LIMA", two_olts.ports[0])
-    live.start("probes")
-    probe = probes.request(
-        address="127.0.0.1", port=two_olts.ports[0], credential_id=1, timeout=1.0, retries=0, actor=ACTOR, now=live.now
-    )
-    live.stack.wait_until(lambda: answered(probe), "an answer")
-    found = db.session.get(Probe, probe)
-    assert found is not None and found.olt_id == olt and found.result is not None
-    assert (found.status.value, found.result["brand"], found.result["model"]) == ("SUCCESS", "huawei", "MA5608T")
+    found = probed(live, two_olts.ports[0], 1.0)
+    assert (found.olt_id, found.status.value) == (olt, "SUCCESS")
+    assert (found.result["brand"], found.result["model"]) == ("huawei", "MA5608T")
 
 
 def test_a_connection_test_of_a_silent_address_says_what_to_check(live: Live) -> None:
     live.olt("OLT-LIMA", 9)
-    live.start("probes")
-    probe = probes.request(
-        address="127.0.0.1", port=10, credential_id=1, timeout=0.3, retries=0, actor=ACTOR, now=live.now
-    )
-    live.stack.wait_until(lambda: answered(probe), "an answer")
-    found = db.session.get(Probe, probe)
-    assert found is not None and found.status.value == "FAILED" and "community" in found.error_message
+    found = probed(live, 10, 0.3)
+    assert found.status.value == "FAILED" and "community" in found.error_message
 
 
 def numbers(live: Live) -> list[int]:
@@ -297,14 +271,13 @@ def test_a_pool_follows_its_size_while_it_runs_and_breaks_nothing_off(live: Live
 def test_a_poller_is_replaced_under_its_number_without_touching_the_rest(live: Live, two_olts: Farm) -> None:
     live.start("pollers")
     live.stack.wait_until(lambda: numbers(live) == [1, 2], "2 pollers")
-    first, second = db.session.scalars(select(Poller).order_by(Poller.poller_id))
-    old, other = first.worker, second.worker
-    pool.request_restart(first.id, ACTOR, live.now)
 
     def workers() -> list[str]:
         db.session.rollback()
         return list(db.session.scalars(select(Poller.worker).order_by(Poller.poller_id)))
 
+    old, other = workers()
+    pool.request_restart(db.session.scalars(select(Poller.id).where(Poller.poller_id == 1)).one(), ACTOR, live.now)
     live.stack.wait_until(lambda: workers()[0] != old, "a fresh poller 1")
     assert workers()[1] == other
 
@@ -312,16 +285,14 @@ def test_a_poller_is_replaced_under_its_number_without_touching_the_rest(live: L
 def test_the_same_pool_is_not_started_twice(live: Live, two_olts: Farm) -> None:
     live.start("pollers")
     live.stack.wait_until(lambda: numbers(live) == [1, 2], "2 pollers")
-    second = live.stack.start("second", "work")
-    assert second.wait(30) != 0
+    assert live.stack.start("second", "work").wait(30) != 0
     assert "is running already" in live.stack.log("second")
     assert numbers(live) == [1, 2]
 
 
 def test_a_cancelled_run_stops_before_its_next_pdu(live: Live, slow_olt: Farm) -> None:
     a_running_composite(live, slow_olt)
-    running = live.executions()[0]
-    assert run_requests.cancel(running.id, ACTOR, live.now) is RUNNING
+    assert run_requests.cancel(live.executions()[0].id, ACTOR, live.now) is RUNNING
     live.wait_for(ExecutionStatus.INTERRUPTED)
     assert ACTOR in live.executions()[0].error_message
 
@@ -335,5 +306,4 @@ def test_pollers_of_a_site_leave_the_olts_of_others_alone(live: Live, two_olts: 
     ]
     live.stack.start("pollers", "work", "--site", "cusco")
     live.wait_for(SUCCESS)
-    statuses = {one.id: one.status for one in live.executions()}
-    assert statuses == {asked[0]: ExecutionStatus.PENDING, asked[1]: SUCCESS}
+    assert {one.id: one.status for one in live.executions()} == {asked[0]: ExecutionStatus.PENDING, asked[1]: SUCCESS}

@@ -17,17 +17,9 @@ from sqlalchemy import select
 from portal import queueing
 from portal.domain.statuses import EventType, ExecutionStatus, PlanStatus, QuotaStatus, Severity, SkipReason
 from portal.extensions import db
+from portal.models.poller import SchedulerState
 from portal.services.network import olts, workflows
-from portal.tables import (
-    CoordinatorLog,
-    Execution,
-    ExecutionPlan,
-    Olt,
-    QuotaTracker,
-    QuotaViolation,
-    SchedulerState,
-    WorkflowNode,
-)
+from portal.tables import CoordinatorLog, Execution, ExecutionPlan, Olt, QuotaTracker, QuotaViolation, WorkflowNode
 from testing.cast import ACTOR, HOUR, MINUTE, SECOND
 from testing.live import Live, polled
 from testing.stack import StackError
@@ -57,12 +49,7 @@ class Site:
 
     def _ticked_at(self) -> datetime:
         db.session.rollback()
-        state = db.session.get(SchedulerState, 1, populate_existing=True)
-        return (
-            state.last_tick_at
-            if state is not None and state.last_tick_at is not None
-            else datetime.min.replace(tzinfo=UTC)
-        )
+        return db.session.scalar(select(SchedulerState.last_tick_at)) or datetime.min.replace(tzinfo=UTC)
 
     def wait(self, true: Callable[[], object], what: str, instead: Callable[[], str] = str) -> None:
         """Until `true()`; else what `instead` tells is in the complaint."""
@@ -74,15 +61,8 @@ class Site:
     def add(self, olt_id: int, key: str, kind: str, interval: str, now: datetime, **fields: object) -> int:
         """A node, as a person adds it at `now`."""
         oid = "huawei.onu_state" if kind == "discovery" else "huawei.onu_description"
-        given = {
-            "key": key,
-            "kind": kind,
-            "oid": oid,
-            "interval": interval,
-            "override_reason": "test",
-            "max_retries": 0,
-        }
-        return workflows.add_node(olt_id, given | fields, ACTOR, now)
+        given = {"key": key, "kind": kind, "oid": oid, "interval": interval, "override_reason": "test"}
+        return workflows.add_node(olt_id, given | {"max_retries": 0} | fields, ACTOR, now)
 
     def ran(self, node_id: int, slot: datetime, status: ExecutionStatus = SUCCESS) -> Execution:
         """Go to a slot of a node, and see it run."""
@@ -97,16 +77,12 @@ class Site:
         return found[0]
 
     def slots(self, node_id: int) -> list[str]:
-        """When it ran."""
         return [f"{one.scheduled_for:%H:%M:%S}" for one in self.live.executions()
                 if one.node_id == node_id and one.status is SUCCESS]  # fmt: skip
 
     def tracker(self, olt_id: int, task_type: str, hour: datetime) -> QuotaTracker | None:
-        """Its row as it is now."""
         db.session.rollback()
-        query = select(QuotaTracker).where(
-            QuotaTracker.olt_id == olt_id, QuotaTracker.task_type == task_type, QuotaTracker.period_start == hour
-        )
+        query = select(QuotaTracker).filter_by(olt_id=olt_id, task_type=task_type, period_start=hour)
         return db.session.scalars(query.execution_options(populate_existing=True)).first()
 
 
@@ -134,9 +110,7 @@ def olt_ids() -> list[int]:
     return list(db.session.scalars(select(Olt.id).order_by(Olt.id)))
 
 
-def test_new_and_enabled_nodes_run_at_the_times_of_the_rules_and_each_olt_by_its_own_clock(
-    site: Callable[..., Site],
-) -> None:
+def test_new_and_enabled_nodes_run_by_the_rules_of_time_and_each_olt_by_its_clock(site: Callable[..., Site]) -> None:
     here = site(olts=3, microseconds=2_000)
     first, second, third = olt_ids()
     ten = here.ten
@@ -158,17 +132,13 @@ def test_new_and_enabled_nodes_run_at_the_times_of_the_rules_and_each_olt_by_its
     here.set(ten + 80 * MINUTE)
     get = here.add(third, "names", "get", "10m", ten + 80 * MINUTE)  # both at 11:21, the GET was there first
     discovery = here.add(third, "state", "discovery", "10m", ten + 80 * MINUTE)
-    later = here.ran(get, ten + 81 * MINUTE)
-    sooner = here.ran(discovery, ten + 81 * MINUTE)
-    assert sooner.finished_at is not None and later.started_at is not None
+    later, sooner = here.ran(get, ten + 81 * MINUTE), here.ran(discovery, ten + 81 * MINUTE)
     assert timedelta() <= later.started_at - sooner.finished_at < 3 * SECOND
     nodes = {one.id: one for one in db.session.scalars(select(WorkflowNode))}
     assert nodes[get].next_run_at == nodes[discovery].next_run_at == ten + 91 * MINUTE
 
 
-def test_a_partial_hour_promises_what_fits_the_next_one_all_and_two_of_four_is_a_violation(
-    site: Callable[..., Site],
-) -> None:
+def test_a_partial_hour_promises_what_fits_the_next_all_and_two_of_four_violate(site: Callable[..., Site]) -> None:
     here = site(olts=2, microseconds=2_000)
     good, bad = olt_ids()
     ten = here.ten
@@ -220,7 +190,7 @@ def test_what_follows_a_click_that_disables_a_task_or_an_olt(site: Callable[...,
     assert (aborted.status, aborted.skip_reason) == (ExecutionStatus.INTERRUPTED, SkipReason.NODE_DISABLED)
     assert _status(here, discovery) == ["RUNNING"]
     row = here.tracker(olt, "get_descripcion", ten - HOUR)
-    assert row is not None and (row.quota_required, row.quota_skipped, row.quota_pending) == (1, 1, 0)
+    assert (row.quota_required, row.quota_skipped, row.quota_pending) == (1, 1, 0)
     plans = list(db.session.scalars(select(ExecutionPlan).order_by(ExecutionPlan.id)))
     assert [one.status for one in plans][-2:] == [PlanStatus.SUPERSEDED, PlanStatus.ACTIVE]
 
@@ -240,9 +210,8 @@ def test_what_follows_a_click_that_disables_a_task_or_an_olt(site: Callable[...,
     here.wait(lambda: not left(), "the OLT to be cleared", lambda: str(left()))
     print(f"an OLT disabled: {time.monotonic() - clicked:.1f} s")  # noqa: T201
     assert EventType.OLT_DISABLED in {row.event_type for row in db.session.scalars(select(CoordinatorLog))}
-    assert {one.status for one in db.session.scalars(select(ExecutionPlan))} <= {
-        PlanStatus.ABORTED, PlanStatus.SUPERSEDED,
-    }  # fmt: skip
+    left_over = {one.status for one in db.session.scalars(select(ExecutionPlan))}
+    assert left_over <= {PlanStatus.ABORTED, PlanStatus.SUPERSEDED}
 
 
 def _status(here: Site, node_id: int) -> list[str]:
@@ -253,7 +222,5 @@ def _events(node_id: int, key: str) -> set[EventType]:
     """Events since the task was removed."""
     db.session.rollback()
     rows = list(db.session.scalars(select(CoordinatorLog).order_by(CoordinatorLog.id)))
-    removed = [
-        at for at, row in enumerate(rows) if row.event_type is EventType.TASK_REMOVED and row.details["key"] == key
-    ]
-    return {row.event_type for row in rows[removed[0] :]} if removed else set()
+    gone = [row.event_type is EventType.TASK_REMOVED and row.details["key"] == key for row in rows]
+    return {row.event_type for row in rows[gone.index(True) :]} if any(gone) else set()

@@ -1,4 +1,4 @@
-"""The life of an execution on both databases: guarded starts, fenced ends, retries, lost workers, manual runs."""
+"""The life of an execution on both databases: starts, ends, retries, lost workers, and the rehearsal of it all."""
 
 import time
 from collections.abc import Callable
@@ -8,31 +8,32 @@ from threading import Event
 
 import pytest
 from flask import Flask
-from sqlalchemy import select, text
+from sqlalchemy import event, func, select, text
 from sqlalchemy.orm import Session
 
 from jobs.claim import LeaseLost
 from portal.domain.composite import CompositeResult, CompositeWork, StepResult
-from portal.domain.slots import DueMaster, Plan
+from portal.domain.slots import Plan
 from portal.domain.statuses import AttemptStatus, ErrorKind, ExecutionStatus, OltState, StepStatus, Trigger
-from portal.extensions import db, transaction
-from portal.services.dispatch import executions, life, run_requests, slots, work
+from portal.extensions import Base, db, transaction
+from portal.services.dispatch import executions, life, rehearsal, run_requests, work
 from portal.services.dispatch.executions import StaleToken
 from portal.services.network import olts, workflows
 from portal.tables import CoordinatorLog, Execution, ExecutionAttempt, ExecutionStep, Olt, WorkflowNode
-from scheduler import due, planner
-from scheduler.tick import next_cron
 from testing.builders import make_chained, make_node, make_olt
-from testing.cast import ACTOR, SECOND, at
-from testing.ticking import tick
+from testing.cast import ACTOR, NOW, SECOND, at
+from testing.ticking import take, tick
+
+
+def taken(session: Session, master: WorkflowNode) -> Execution:
+    """The execution of a node whose first slot has just come."""
+    tick(master.next_run_at)  # type: ignore[arg-type]
+    return session.scalars(select(Execution)).one()
 
 
 def slot_taken(session: Session, **node: object) -> Execution:
-    """An execution that waits, of a node whose first slot has just come."""
-    master = make_node(make_olt(), **node)
-    assert master.next_run_at is not None
-    tick(master.next_run_at)
-    return session.scalars(select(Execution)).one()
+    """An execution that waits, of a node alone on its OLT."""
+    return taken(session, make_node(make_olt(), **node))
 
 
 def started(execution: Execution, token: int = 1, worker: str = "poller-1", late: float = 0) -> CompositeWork | None:
@@ -49,6 +50,12 @@ def outcome(work: CompositeWork, *statuses: StepStatus, kind: ErrorKind = ErrorK
     ))  # fmt: skip
 
 
+def ran(execution: Execution, *statuses: StepStatus, token: int = 1, late: float = 0, ended: float = 1) -> None:
+    """One try, started and ended so many seconds after the slot."""
+    work = started(execution, token, late=late)
+    executions.finish(execution.id, token, outcome(work, *statuses), execution.scheduled_for + ended * SECOND)
+
+
 def fresh(session: Session, execution: Execution) -> Execution:
     session.rollback()
     return session.get(Execution, execution.id, populate_existing=True)  # type: ignore[return-value]
@@ -62,18 +69,14 @@ def test_a_due_node_gets_one_pending_execution_and_its_next_slot(session: Sessio
 
 
 def test_a_second_tick_of_the_same_second_decides_nothing(session: Session) -> None:
-    execution = slot_taken(session)
-    assert tick(execution.scheduled_for) == Plan((), (), {})
+    assert tick(slot_taken(session).scheduled_for) == Plan((), (), {})
 
 
 def test_a_start_hands_out_the_chain_and_the_secrets_in_clear(session: Session) -> None:
     master = make_node(make_olt())
     make_chained(master)
     make_chained(master, key="off", enabled=False)
-    tick(master.next_run_at)  # type: ignore[arg-type]
-    execution = session.scalars(select(Execution)).one()
-    work = started(execution)
-    assert work is not None
+    work = started(taken(session, master))
     assert [step.key for step in work.steps] == ["discovery", "description"]
     assert work.target.community == "planted-community" and "planted" not in repr(work)
 
@@ -97,9 +100,7 @@ def test_a_device_never_has_two_running_executions(session: Session) -> None:
 
 def test_success_ends_the_execution_with_its_steps_and_the_olt_is_up(session: Session) -> None:
     execution = slot_taken(session)
-    work = started(execution, late=3)
-    assert work is not None
-    executions.finish(execution.id, 1, outcome(work, StepStatus.SUCCESS), execution.scheduled_for + 4 * SECOND)
+    ran(execution, StepStatus.SUCCESS, late=3, ended=4)
     ended = fresh(session, execution)
     assert (ended.status, ended.duration_ms, ended.delay_ms) == (ExecutionStatus.SUCCESS, 1000, 3000)
     assert [step.status for step in session.scalars(select(ExecutionStep))] == [StepStatus.SUCCESS]
@@ -109,7 +110,6 @@ def test_success_ends_the_execution_with_its_steps_and_the_olt_is_up(session: Se
 def test_a_stale_token_writes_nothing(session: Session) -> None:
     execution = slot_taken(session)
     work = started(execution, token=1)
-    assert work is not None
     executions.lost([(execution.id, 1)], "killed", execution.scheduled_for + SECOND)
     assert started(execution, token=2, worker="poller-2") is not None
     with pytest.raises(StaleToken):
@@ -150,9 +150,7 @@ def test_three_lost_workers_end_the_execution_as_poison(session: Session) -> Non
 def test_a_device_that_fails_is_tried_again_after_the_retry_delay(session: Session) -> None:
     execution = slot_taken(session)
     for token in (1, 2, 3):
-        work = started(execution, token=token)
-        assert work is not None
-        executions.finish(execution.id, token, outcome(work, StepStatus.FAILED), execution.scheduled_for + SECOND)
+        ran(execution, StepStatus.FAILED, token=token)
         waiting = fresh(session, execution)
         if token < 3:
             assert waiting.status is ExecutionStatus.PENDING
@@ -162,17 +160,13 @@ def test_a_device_that_fails_is_tried_again_after_the_retry_delay(session: Sessi
 
 def test_a_retry_is_never_planned_past_the_nodes_next_slot(session: Session) -> None:
     execution = slot_taken(session, interval="60s", override_reason="test")
-    work = started(execution)
-    assert work is not None
-    executions.finish(execution.id, 1, outcome(work, StepStatus.FAILED), execution.scheduled_for + SECOND)
+    ran(execution, StepStatus.FAILED)
     assert fresh(session, execution).status is ExecutionStatus.FAILED
 
 
 def test_the_next_slot_ends_an_execution_that_waits_for_its_retry(session: Session) -> None:
     execution = slot_taken(session, interval="5m", retry_delay=200)
-    work = started(execution)
-    assert work is not None
-    executions.finish(execution.id, 1, outcome(work, StepStatus.FAILED), execution.scheduled_for + SECOND)
+    ran(execution, StepStatus.FAILED)
     assert fresh(session, execution).status is ExecutionStatus.PENDING
     tick(execution.scheduled_for + timedelta(minutes=5))
     old, new = session.scalars(select(Execution).order_by(Execution.id).execution_options(populate_existing=True))
@@ -185,7 +179,6 @@ def test_a_retry_that_never_came_counts_as_silence_if_its_try_was_silent(
 ) -> None:
     execution = slot_taken(session, interval="5m", retry_delay=200)
     work = started(execution)
-    assert work is not None
     step = StepResult(work.steps[0].node_id, StepStatus.FAILED, pdus=2, timeouts=unanswered,
                       error_kind=ErrorKind.TIMEOUT, error_message="no answer")  # fmt: skip
     executions.finish(execution.id, 1, CompositeResult((step,)), execution.scheduled_for + SECOND)
@@ -199,17 +192,12 @@ def test_an_end_waits_for_a_tick_without_keeping_the_tick_from_its_execution(app
     with app.app_context():
         execution = slot_taken(db.session())
         work = started(execution)
-        assert work is not None
         ident, node, soon = execution.id, execution.node_id, execution.scheduled_for + SECOND
         engine = db.engine
-        db.session.remove()
 
     def finish() -> ExecutionStatus:
         with app.app_context():
-            try:
-                return executions.finish(ident, 1, outcome(work, StepStatus.SUCCESS), soon)
-            finally:
-                db.session.remove()
+            return executions.finish(ident, 1, outcome(work, StepStatus.SUCCESS), soon)
 
     with ThreadPoolExecutor(1) as threads, engine.connect() as ticking:
         ticking.execute(text(f"SELECT id FROM workflow_nodes WHERE id = {node} FOR NO KEY UPDATE"))  # noqa: S608
@@ -233,46 +221,39 @@ def test_a_slot_that_finds_its_node_active_is_skipped_and_logged(session: Sessio
 def test_a_partly_failed_chain_is_failed_and_says_how_far_it_came(session: Session) -> None:
     master = make_node(make_olt(), max_retries=0)
     make_chained(master)
-    tick(master.next_run_at)  # type: ignore[arg-type]
-    execution = session.scalars(select(Execution)).one()
-    work = started(execution)
-    assert work is not None
-    result = outcome(work, StepStatus.SUCCESS, StepStatus.FAILED, kind=ErrorKind.NO_SUCH_OBJECT)
+    execution = taken(session, master)
+    result = outcome(started(execution), StepStatus.SUCCESS, StepStatus.FAILED, kind=ErrorKind.NO_SUCH_OBJECT)
     executions.finish(execution.id, 1, result, execution.scheduled_for + SECOND)
     ended = fresh(session, execution)
-    assert ended.status is ExecutionStatus.FAILED
-    assert ended.result is not None and (ended.result["completed_steps"], ended.result["steps"]) == (1, 2)
+    assert (ended.status, ended.result["completed_steps"], ended.result["steps"]) == (ExecutionStatus.FAILED, 1, 2)
 
 
-def test_run_now_makes_one_manual_execution_and_leaves_the_clock_alone(session: Session, now: datetime) -> None:
+def test_run_now_makes_one_manual_execution_and_leaves_the_clock_alone(session: Session) -> None:
     node = make_node(make_olt())
     before = node.next_run_at
-    execution_id, created = run_requests.run_now(node.id, ACTOR, now)
-    assert created and run_requests.run_now(node.id, ACTOR, now + SECOND) == (execution_id, False)
+    execution_id, created = run_requests.run_now(node.id, ACTOR, NOW)
+    assert created and run_requests.run_now(node.id, ACTOR, NOW + SECOND) == (execution_id, False)
     execution = session.get_one(Execution, execution_id)
     assert (execution.trigger, execution.requested_by) == (Trigger.MANUAL, ACTOR)
     assert session.get(WorkflowNode, node.id).next_run_at == before  # type: ignore[union-attr]
 
 
-def test_a_manual_run_that_fails_is_not_retried(session: Session, now: datetime) -> None:
-    node = make_node(make_olt())
-    execution_id, _ = run_requests.run_now(node.id, ACTOR, now)
-    work = executions.start(execution_id, 1, "poller-1", now, now + 15 * SECOND)
-    assert work is not None
-    assert executions.finish(execution_id, 1, outcome(work, StepStatus.FAILED), now) is ExecutionStatus.FAILED
+def test_a_manual_run_that_fails_is_not_retried(session: Session) -> None:
+    execution_id, _ = run_requests.run_now(make_node(make_olt()).id, ACTOR, NOW)
+    work = executions.start(execution_id, 1, "poller-1", NOW, NOW + 15 * SECOND)
+    assert executions.finish(execution_id, 1, outcome(work, StepStatus.FAILED), NOW) is ExecutionStatus.FAILED
 
 
-def test_disabling_a_node_interrupts_what_waits_at_once(session: Session, now: datetime) -> None:
+def test_disabling_a_node_interrupts_what_waits_at_once(session: Session) -> None:
     execution = slot_taken(session)
-    workflows.set_node_enabled(execution.node_id, False, ACTOR, now)  # type: ignore[arg-type]
+    workflows.set_node_enabled(execution.node_id, False, ACTOR, NOW)  # type: ignore[arg-type]
     ended = fresh(session, execution)
     assert (ended.status, ended.error_kind) == (ExecutionStatus.INTERRUPTED, ErrorKind.ABORTED)
 
 
-def test_an_execution_of_a_disabled_olt_is_not_started(session: Session, now: datetime) -> None:
+def test_an_execution_of_a_disabled_olt_is_not_started(session: Session) -> None:
     execution = slot_taken(session)
-    olt = session.get_one(Olt, execution.olt_id)
-    olt.enabled = False
+    session.get_one(Olt, execution.olt_id).enabled = False
     session.commit()
     assert started(execution) is None
     assert fresh(session, execution).status is ExecutionStatus.INTERRUPTED
@@ -296,12 +277,10 @@ def test_an_execution_that_is_being_started_is_not_interrupted_by_a_disabling(ap
     with app.app_context():
         execution = slot_taken(db.session())
         ident, node = execution.id, execution.node_id
-        db.session.remove()
 
     def in_app(verb: Callable[[], object]) -> None:
         with app.app_context():
             verb()
-            db.session.remove()
 
     soon = at("10:02")
     with ThreadPoolExecutor(2) as threads:
@@ -313,8 +292,7 @@ def test_an_execution_that_is_being_started_is_not_interrupted_by_a_disabling(ap
         start.result(20)
         disable.result(20)
     with app.app_context():
-        found = db.session.get(Execution, ident)
-        assert found is not None and found.status is ExecutionStatus.RUNNING
+        assert db.session.get_one(Execution, ident).status is ExecutionStatus.RUNNING
         db.session.remove()
         db.engine.dispose()
 
@@ -332,23 +310,20 @@ def between_reading_and_taking(monkeypatch: pytest.MonkeyPatch, happens: Callabl
     monkeypatch.setattr(work, "compose", and_then)
 
 
-def test_what_is_disabled_while_it_is_put_together_is_not_started(
-    session: Session, now: datetime, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_is_disabled_while_put_together_is_not_started(session: Session, monkeypatch: pytest.MonkeyPatch) -> None:
     execution = slot_taken(session)
     olt_id = execution.olt_id
-    between_reading_and_taking(monkeypatch, lambda: olts.set_enabled(olt_id, False, ACTOR, now))
+    between_reading_and_taking(monkeypatch, lambda: olts.set_enabled(olt_id, False, ACTOR, NOW))
     assert started(execution) is None
     assert fresh(session, execution).status is ExecutionStatus.INTERRUPTED
 
 
 def test_an_olt_that_moves_while_its_work_is_put_together_is_not_read_at_the_old_address(
-    session: Session, now: datetime, monkeypatch: pytest.MonkeyPatch
+    session: Session, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     execution = slot_taken(session)
-    moved = {"address": "192.0.2.99", "credential_confirmed": True}
-    olt_id = execution.olt_id
-    between_reading_and_taking(monkeypatch, lambda: olts.update(olt_id, moved, ACTOR, now))
+    moved, olt_id = {"address": "192.0.2.99", "credential_confirmed": True}, execution.olt_id
+    between_reading_and_taking(monkeypatch, lambda: olts.update(olt_id, moved, ACTOR, NOW))
     assert started(execution) is None
     monkeypatch.undo()
     again = started(execution)
@@ -399,30 +374,22 @@ def wait_for_a_blocked_transaction(app: Flask) -> None:
             if db.session.scalar(text("SELECT count(*) FROM pg_locks WHERE NOT granted")):
                 break
             db.session.rollback()
-        db.session.remove()
 
 
 def from_end(app: Flask) -> tuple[WorkflowNode, datetime]:
     """A master whose slot was just taken with NEXTCHECK_MODE=from_end, and that slot."""
     app.config["NEXTCHECK_MODE"] = "from_end"
     master = make_node(make_olt())
-    due_at = master.next_run_at
-    assert due_at is not None
-
-    def decide(masters: list[DueMaster]) -> Plan:
-        return planner.plan(masters, due_at, next_cron, from_end=True)
-
-    slots.take(lambda inner: due.select_due(inner, due_at), decide, due_at)
-    return master, due_at
+    slot = master.next_run_at
+    take(slot, from_end=True)
+    return master, slot
 
 
 def test_from_end_the_next_run_comes_an_interval_after_the_end(app: Flask, session: Session) -> None:
     master, due_at = from_end(app)
     execution = session.scalars(select(Execution)).one()
     assert session.get(WorkflowNode, master.id).next_run_at is None  # type: ignore[union-attr]
-    begun = started(execution, late=5)
-    assert begun is not None
-    executions.finish(execution.id, 1, outcome(begun, StepStatus.SUCCESS), due_at + 7 * SECOND)
+    ran(execution, StepStatus.SUCCESS, late=5, ended=7)
     session.rollback()
     session.expire_all()
     assert session.get(WorkflowNode, master.id).next_run_at == due_at + 7 * SECOND + timedelta(minutes=15)  # type: ignore[union-attr]
@@ -433,3 +400,43 @@ def test_from_end_a_node_that_is_disabled_while_it_waits_gets_no_clock(app: Flas
     workflows.set_node_enabled(master.id, False, ACTOR, due_at)
     assert session.scalars(select(Execution)).one().status is ExecutionStatus.INTERRUPTED
     assert session.get(WorkflowNode, master.id, populate_existing=True).next_run_at is None  # type: ignore[union-attr]
+
+
+def counts(session: Session) -> dict[str, int]:
+    session.rollback()
+    return {name: session.scalar(select(func.count()).select_from(table)) or 0 for name, table in
+            Base.metadata.tables.items()}  # fmt: skip
+
+
+def test_a_rehearsal_leaves_no_row(session: Session) -> None:
+    before = counts(session)
+    rehearsal.rehearse()
+    assert counts(session) == before
+
+
+def test_a_rehearsal_can_be_repeated_beside_real_rows(session: Session) -> None:
+    slot_taken(session)
+    before = counts(session)
+    rehearsal.rehearse()
+    rehearsal.rehearse()
+    assert counts(session) == before
+
+
+def test_after_a_rehearsal_a_composite_compiles_nothing_new(session: Session) -> None:
+    execution = slot_taken(session)
+    ident, slot = execution.id, execution.scheduled_for
+    rehearsal.rehearse()
+    compiled: list[str] = []
+
+    def note(_conn, _cursor, statement, _parameters, context, _many) -> None:  # type: ignore[no-untyped-def]
+        if context.compiled is not None and context.cache_hit.name != "CACHE_HIT":
+            compiled.append(statement)
+
+    event.listen(db.engine, "before_cursor_execute", note)
+    try:
+        work = executions.start(ident, 1, "poller-1", slot, slot)
+        assert work is not None
+        executions.finish(ident, 1, outcome(work, StepStatus.SUCCESS), slot)
+    finally:
+        event.remove(db.engine, "before_cursor_execute", note)
+    assert compiled == []

@@ -22,7 +22,7 @@ from portal.domain.statuses import (
     SkipReason,
     StepStatus,
 )
-from portal.extensions import db, transaction
+from portal.extensions import transaction
 from portal.queries import explain as query
 from portal.services import decisions
 from portal.services.dispatch import reachability
@@ -32,6 +32,7 @@ from scheduler.coordinator import loop
 from testing import builders
 from testing.builders import make_execution
 from testing.cast import ACTOR, TEN
+from testing.commands import commands
 
 CREATED = datetime(2026, 11, 27, 9, 59, tzinfo=UTC)  # first run, and anchor: 10:00
 
@@ -63,15 +64,16 @@ class Cast:
                                              started_at=begun, finished_at=over))  # fmt: skip
             return execution.id
 
-    def skip(self, node: int, reason: SkipReason, first: datetime, count: int = 1, **facts: Any) -> None:
-        """As the tick logs it: one row at the last slot."""
-        last = first + (count - 1) * timedelta(minutes=5)
+    def skip(
+        self, node: int, reason: SkipReason, first: datetime, count: int = 1, last: datetime | None = None, **facts: Any
+    ) -> None:
+        """As the tick logs it: one row at the last slot, which is that of five minutes' pace."""
+        last = last or first + (count - 1) * timedelta(minutes=5)
         details = {"slots": count, "first": first.isoformat(), "last": last.isoformat(), **facts}
         with transaction() as session:
-            decisions.record(
-                session, EventType.SLOT_SKIPPED, "skipped", last, olt_id=self.olt_id, node_id=node,
-                scheduled_for=last, reason=reason, execution_id=facts.get("waiting"), details=details,
-            )  # fmt: skip
+            decisions.record(session, EventType.SLOT_SKIPPED, "skipped", last, olt_id=self.olt_id, node_id=node,
+                             scheduled_for=last, reason=reason, execution_id=facts.get("waiting"),
+                             details=details)  # fmt: skip
 
     def clock(self, node: int, next_run: datetime | None, cron: str | None = None, **anchor: datetime) -> None:
         """Wind the clock of a node; None stops it."""
@@ -90,7 +92,6 @@ class Cast:
 def cast(app: Flask) -> Iterator[Cast]:
     with app.app_context():
         yield Cast()
-        db.session.remove()
 
 
 def at(minute: float, second: float = 0) -> datetime:
@@ -98,9 +99,7 @@ def at(minute: float, second: float = 0) -> datetime:
 
 
 def explained(node: int, moment: datetime, now: datetime | None = None) -> Explanation:
-    found = query.explain(node, moment, now or at(40))
-    assert found is not None
-    return found
+    return query.explain(node, moment, now or at(40))  # type: ignore[return-value]
 
 
 def told(found: Explanation) -> str:
@@ -110,8 +109,7 @@ def told(found: Explanation) -> str:
 def test_a_late_run_names_the_holder_against_what_was_learned_of_it(cast: Cast) -> None:
     with transaction() as session:
         session.add(NodePace(node_id=cast.discovery, durations=[80_000], p50_ms=80_000, p95_ms=90_000, updated_at=TEN))
-    holder = cast.run(cast.discovery, at(15), took=250)
-    late = cast.run(cast.rx, at(15), start=250)
+    holder, late = cast.run(cast.discovery, at(15), took=250), cast.run(cast.rx, at(15), start=250)
     found = explained(cast.rx, at(15))
     assert (found.verdict, found.slot) == (Verdict.SUCCEEDED, at(15))
     assert "discovery of OLT-7 ran 4 min 10 s, usually 1 min 20 s." in told(found)
@@ -145,9 +143,8 @@ def test_runs_of_other_olts_are_no_holders(cast: Cast) -> None:
     other.olt_id, other.discovery = olt.id, builders.make_node(olt, now=CREATED).id
     other.run(other.discovery, at(15), took=250)
     cast.run(cast.rx, at(15), start=250)
-    assert "What it waited for is not recorded: no recorded run held the OLT in that time." in told(
-        explained(cast.rx, at(15))
-    )
+    wanted = "What it waited for is not recorded: no recorded run held the OLT in that time."
+    assert wanted in told(explained(cast.rx, at(15)))
 
 
 def test_a_full_pool_is_seen_in_its_samples(cast: Cast) -> None:
@@ -165,13 +162,11 @@ def test_a_skip_that_covers_several_slots_is_found_for_each_of_them(cast: Cast) 
     found = {minute: explained(cast.rx, at(minute)) for minute in range(0, 30)}
     assert [minute for minute, one in found.items() if one.verdict is Verdict.SKIPPED] == list(range(5, 25))
     assert {one.slot for one in found.values()} == {at(minute) for minute in (0, 5, 10, 15, 20, 25)}
-    assert found[17].slot == at(15)
-    assert found[17].cause is LossCause.RESTART
+    assert (found[17].slot, found[17].cause) == (at(15), LossCause.RESTART)
 
 
 def test_a_slot_lost_to_a_busy_olt_tells_of_its_waiting_run_and_the_holder(cast: Cast) -> None:
-    holder = cast.run(cast.discovery, TEN, took=460)
-    waiting = cast.run(cast.rx, TEN, start=460)
+    holder, waiting = cast.run(cast.discovery, TEN, took=460), cast.run(cast.rx, TEN, start=460)
     cast.skip(cast.rx, SkipReason.OLT_BUSY, at(5), waiting=waiting, holder=holder)
     found = explained(cast.rx, at(5))
     assert (found.verdict, found.cause) == (Verdict.SKIPPED, LossCause.OLT_BUSY)
@@ -188,8 +183,7 @@ def test_an_overrun_tells_how_long_the_node_itself_ran(cast: Cast) -> None:
 
 
 def test_a_holder_whose_node_was_deleted_since_is_still_named(cast: Cast) -> None:
-    holder = cast.run(cast.discovery, TEN, took=460)
-    waiting = cast.run(cast.rx, TEN, start=460)
+    holder, waiting = cast.run(cast.discovery, TEN, took=460), cast.run(cast.rx, TEN, start=460)
     cast.skip(cast.rx, SkipReason.OLT_BUSY, at(5), waiting=waiting, holder=holder)
     workflows.delete_node(cast.discovery, ACTOR, at(30))
     found = explained(cast.rx, at(5))
@@ -209,19 +203,9 @@ def test_pollers_of_sites_are_not_judged_by_the_samples_of_all(cast: Cast) -> No
 
 def test_slots_of_a_cron_line_are_those_at_which_it_fired(cast: Cast) -> None:
     """At 10:50, 11:00, 11:50 …: evenly spaced they would be at 11:20, which is no slot."""
-    hours = {"2026-11-27T10:00:00+00:00": 2}
-    last = at(170)
-    cast.clock(cast.rx, at(180), cron="0,50 * * * *", anchor=at(180))
-    details = {
-        "slots": 5,
-        "first": at(50).isoformat(),
-        "last": last.isoformat(),
-        "hours": hours,
-        "cron": "0,50 * * * *",
-    }
-    with transaction() as session:
-        decisions.record(session, EventType.SLOT_SKIPPED, "skipped", last, olt_id=cast.olt_id, node_id=cast.rx,
-                         scheduled_for=last, reason=SkipReason.SCHEDULER_DOWN, details=details)  # fmt: skip
+    line, hours = "0,50 * * * *", {"2026-11-27T10:00:00+00:00": 2}
+    cast.clock(cast.rx, at(180), cron=line, anchor=at(180))
+    cast.skip(cast.rx, SkipReason.SCHEDULER_DOWN, at(50), 5, at(170), hours=hours, cron=line)
     slots = {minute: explained(cast.rx, at(minute), now=at(200)).slot for minute in (55, 60, 105, 110, 119, 165, 171)}
     expected = {55: 50, 60: 60, 105: 60, 110: 110, 119: 110, 165: 120, 171: 170}
     assert slots == {minute: at(slot) for minute, slot in expected.items()}
@@ -263,12 +247,9 @@ def test_the_time_between_off_and_on_had_no_slots(cast: Cast, off: EventType, on
     cast.event(off, at(2), cast.rx if of_node else None)
     cast.event(on, at(20), cast.rx if of_node else None)
     cast.run(cast.rx, at(25))
-    with transaction() as session:
-        node = session.get_one(WorkflowNode, cast.rx)
-        node.anchor_at, node.next_run_at = at(25), at(45)
+    cast.clock(cast.rx, at(45), anchor=at(25))
     verdicts = [explained(cast.rx, at(minute)).verdict for minute in (0, 1, 2, 12, 19, 25)]
-    ran, none = Verdict.SUCCEEDED, Verdict.NO_SLOT
-    assert verdicts == [ran, ran, none, none, none, ran]
+    assert verdicts == [Verdict.SUCCEEDED] * 2 + [Verdict.NO_SLOT] * 3 + [Verdict.SUCCEEDED]
     assert explained(cast.rx, at(12)).cause is LossCause.DISABLED
 
 
@@ -306,9 +287,7 @@ def test_what_was_switched_on_another_node_says_nothing_of_this_one(cast: Cast) 
 
 
 def test_a_slot_of_the_grid_of_which_nothing_is_recorded_is_not_explained(cast: Cast) -> None:
-    with transaction() as session:
-        node = session.get_one(WorkflowNode, cast.rx)
-        node.next_run_at = at(45)
+    cast.clock(cast.rx, at(45))
     found = explained(cast.rx, at(12))
     assert (found.verdict, found.slot, found.cause) == (Verdict.UNRECORDED, at(10), LossCause.UNKNOWN)
     assert "The decision log is empty." in told(found)
@@ -321,10 +300,7 @@ def test_slots_that_the_scheduler_has_not_taken_wait_for_it(cast: Cast) -> None:
 
 
 def test_a_cron_line_has_slots_in_the_portals_zone(cast: Cast) -> None:
-    with transaction() as session:
-        node = session.get_one(WorkflowNode, cast.rx)
-        node.interval_seconds, node.cron = None, "30 5 * * *"  # 10:30 UTC in Lima
-        node.anchor_at = node.next_run_at = at(30)
+    cast.clock(cast.rx, at(30), cron="30 5 * * *", anchor=at(30))  # 10:30 UTC in Lima
     assert explained(cast.rx, at(29), now=at(29)).verdict is Verdict.TO_COME
     assert explained(cast.rx, at(35)).slot == at(30)
 
@@ -349,9 +325,8 @@ def test_of_a_chained_node_the_last_try_counts_and_not_the_last_that_wrote_of_it
         first = session.scalars(select(ExecutionAttempt).where(ExecutionAttempt.execution_id == execution_id)).one()
         session.add(ExecutionStep(attempt_id=first.id, position=1, node_id=cast.serial, node_key="serial",
                                   status=StepStatus.SUCCESS))  # fmt: skip
-        lost = AttemptStatus.INTERRUPTED
-        session.add(ExecutionAttempt(execution_id=execution_id, number=2, worker="w", token=2, status=lost,
-                                     started_at=at(2), finished_at=at(3)))  # fmt: skip
+        session.add(ExecutionAttempt(execution_id=execution_id, number=2, worker="w", token=2, started_at=at(2),
+                                     finished_at=at(3), status=AttemptStatus.INTERRUPTED))  # fmt: skip
     assert "Of serial itself nothing is recorded in that run." in told(explained(cast.serial, TEN))
 
 
@@ -372,16 +347,12 @@ def test_there_is_nothing_to_explain_of_a_node_that_is_not_there(cast: Cast) -> 
     assert query.node_named("OLT-7", "nothing") is None
 
 
-# -- the commands
-
-
 def test_the_command_explains_in_both_languages(app: Flask, cast: Cast) -> None:
     cast.skip(cast.rx, SkipReason.OLT_PAUSED, at(5))
-    told_of = app.test_cli_runner().invoke(args=["explain", "OLT-7/rx", "--at", "2026-11-27T05:05:30"])  # Lima
-    assert told_of.exit_code == 0, told_of.output
-    assert "did not run at 2026-11-27 05:05:00. The OLT was paused." in told_of.output
-    as_json = app.test_cli_runner().invoke(args=["explain", str(cast.rx), "--at", "2026-11-27T10:05:30Z", "--json"])
-    found = json.loads(as_json.output)
+    run = commands(app, "explain")
+    sentence = "did not run at 2026-11-27 05:05:00. The OLT was paused."
+    assert sentence in run("OLT-7/rx", "--at", "2026-11-27T05:05:30").output  # Lima
+    found = json.loads(run(str(cast.rx), "--at", "2026-11-27T10:05:30Z", "--json").output)
     assert (found["verdict"], found["cause"], found["slot"]) == ("skipped", "paused", "2026-11-27T10:05:00+00:00")
 
 
@@ -393,20 +364,18 @@ def test_the_command_refuses_what_is_not_there(app: Flask, cast: Cast, args: lis
 def test_the_log_command_prints_what_its_filters_leave_newest_last(app: Flask, cast: Cast) -> None:
     cast.skip(cast.rx, SkipReason.OLT_PAUSED, at(5))
     cast.event(EventType.OLT_DISABLED, at(10))
-    run = app.test_cli_runner().invoke
-    lines = run(args=["log", "--olt", "OLT-7", "--since", "2026-11-27T05:00"]).output.splitlines()
+    run = commands(app, "log")
+    lines = run("--olt", "OLT-7", "--since", "2026-11-27T05:00").output.splitlines()
     assert [line.split()[2:4] for line in lines[1:]] == [["INFO", "SLOT_SKIPPED"], ["INFO", "OLT_DISABLED"]]
     assert lines[1].startswith("2026-11-27 05:05:00")
-    found = json.loads(run(args=["log", "--olt", "OLT-7", "--type", "olt_disabled", "--json"]).output)
+    found = json.loads(run("--olt", "OLT-7", "--type", "olt_disabled", "--json").output)
     assert [row["event"] for row in found] == ["OLT_DISABLED"]
-    assert "no decision matches" in run(args=["log", "--level", "error"]).output
-    assert run(args=["log", "--olt", "nobody"]).exit_code == 1
-    assert run(args=["log", "--since", "yesterday"]).exit_code == 2
-    assert run(args=["log", "--since", "999999d"]).exit_code == 0
-    assert run(args=["log", "--since", "9:05:30"]).exit_code == 0
-    assert run(args=["log", "--since", "9999-12-31T23:59"]).exit_code == 2
-    assert "searched back to" in run(args=["log", "--text", "x"]).stderr
-    assert "searched back to" not in run(args=["log", "--text", "x", "--olt", "OLT-7"]).stderr
+    assert "no decision matches" in run("--level", "error").output
+    run("--olt", "nobody", code=1)
+    for since, code in (("yesterday", 2), ("999999d", 0), ("9:05:30", 0), ("9999-12-31T23:59", 2)):
+        run("--since", since, code=code)
+    assert "searched back to" in run("--text", "x").stderr
+    assert "searched back to" not in run("--text", "x", "--olt", "OLT-7").stderr
 
 
 def test_the_log_command_goes_on_with_what_is_new(app: Flask, cast: Cast, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -420,6 +389,5 @@ def test_the_log_command_goes_on_with_what_is_new(app: Flask, cast: Cast, monkey
     monkeypatch.setattr("portal.cli.decisions.time.sleep", wait)
     cast.event(EventType.OLT_DISABLED, at(10))
     output = app.test_cli_runner().invoke(args=["log", "--olt", "OLT-7", "--follow"]).output
-    assert [line.split()[3] for line in output.splitlines() if line.startswith("2026")] == [
-        "OLT_DISABLED:", "OLT_ENABLED:", "OLT_ENABLED:",
-    ]  # fmt: skip
+    events = [line.split()[3] for line in output.splitlines() if line.startswith("2026")]
+    assert events == ["OLT_DISABLED:", "OLT_ENABLED:", "OLT_ENABLED:"]

@@ -2,7 +2,6 @@
 
 import random
 from collections import defaultdict
-from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -11,37 +10,20 @@ from sqlalchemy import select
 from sqlalchemy.orm import Session
 
 from portal.domain import quota
-from portal.domain.statuses import (
-    AttemptStatus,
-    EventType,
-    ExecutionStatus,
-    SkipReason,
-    StepStatus,
-    Trigger,
-)
+from portal.domain.statuses import AttemptStatus, EventType, ExecutionStatus, SkipReason, StepStatus, Trigger
 from portal.extensions import transaction
+from portal.models.execution import NodeDay
 from portal.services import decisions, retention
 from portal.services.coordinating import ledger
-from portal.tables import (
-    CoordinatorHour,
-    CoordinatorLog,
-    Execution,
-    ExecutionAttempt,
-    ExecutionStep,
-    NodeDay,
-    WorkflowNode,
-)
+from portal.tables import CoordinatorHour, CoordinatorLog, Execution, ExecutionAttempt, ExecutionStep, WorkflowNode
 from testing.builders import make_chained, make_execution, make_node, make_olt
 from testing.cast import HOUR, NOW, at
 
 TODAY = at("00:00")
 
 
-@dataclass
-class Steps:
-    """What the steps of one try say: (node id, status, milliseconds, values read, values changed)."""
-
-    rows: list[tuple[int, StepStatus, int, int, int]] = field(default_factory=list)
+Steps = list[tuple[int, StepStatus, int, int, int]]
+"""What the steps of one try say: (node id, status, milliseconds, values read, values changed)."""
 
 
 def add_run(
@@ -50,29 +32,22 @@ def add_run(
     trigger: Trigger = Trigger.SCHEDULE, delay: int | None = 0,
 ) -> int:  # fmt: skip
     """An execution with its tries; `end` None: it is PENDING."""
-    run = make_execution(
-        node, slot, trigger=trigger, status=status if end else ExecutionStatus.PENDING, finished_at=end,
-        skip_reason=reason, delay_ms=delay, attempt=len(tries or ()),
-    )  # fmt: skip
+    run = make_execution(node, slot, trigger=trigger, status=status if end else ExecutionStatus.PENDING,
+                         finished_at=end, skip_reason=reason, delay_ms=delay, attempt=len(tries or ()))  # fmt: skip
     add_tries(session, run, tries or [])
     return run.id
 
 
 def add_tries(session: Session, run: Execution, tries: list[Steps]) -> None:
     for number, steps in enumerate(tries, 1):
-        one = ExecutionAttempt(
-            execution_id=run.id, number=number, worker="w", token=1, status=AttemptStatus.SUCCESS,
-            started_at=run.scheduled_for,
-        )  # fmt: skip
+        one = ExecutionAttempt(execution_id=run.id, number=number, worker="w", token=1, status=AttemptStatus.SUCCESS,
+                               started_at=run.scheduled_for)  # fmt: skip
         session.add(one)
         session.flush()
-        for position, (node_id, status, took, read, changed) in enumerate(steps.rows):
-            session.add(
-                ExecutionStep(
-                    attempt_id=one.id, position=position, node_id=node_id, node_key="k", status=status,
-                    duration_ms=took, values_read=read, values_changed=changed,
-                )
-            )  # fmt: skip
+        for position, (node_id, status, took, read, changed) in enumerate(steps):
+            session.add(ExecutionStep(attempt_id=one.id, position=position, node_id=node_id, node_key="k",
+                                      status=status, duration_ms=took, values_read=read,
+                                      values_changed=changed))  # fmt: skip
     session.flush()
 
 
@@ -104,7 +79,7 @@ def chained(master: WorkflowNode) -> WorkflowNode:
 def test_a_run_is_entered_for_the_master_and_for_each_node_of_its_chain(
     session: Session, master: WorkflowNode, chained: WorkflowNode
 ) -> None:
-    steps = Steps([(master.id, StepStatus.SUCCESS, 1500, 64, 3), (chained.id, StepStatus.FAILED, 4000, 10, 1)])
+    steps = [(master.id, StepStatus.SUCCESS, 1500, 64, 3), (chained.id, StepStatus.FAILED, 4000, 10, 1)]
     with transaction() as writing:
         add_run(writing, master, NOW, NOW + timedelta(minutes=1), [steps], status=ExecutionStatus.FAILED, delay=250)
     assert close(NOW) == 1
@@ -119,34 +94,27 @@ def test_a_run_is_entered_for_the_master_and_for_each_node_of_its_chain(
 def test_all_tries_of_a_run_cost_the_olt_but_it_is_one_run(
     session: Session, master: WorkflowNode, chained: WorkflowNode
 ) -> None:
-    first = Steps([(master.id, StepStatus.FAILED, 2000, 0, 0), (chained.id, StepStatus.SKIPPED, 0, 0, 0)])
-    second = Steps([(master.id, StepStatus.SUCCESS, 700, 64, 64), (chained.id, StepStatus.SUCCESS, 300, 9, 9)])
+    first = [(master.id, StepStatus.FAILED, 2000, 0, 0), (chained.id, StepStatus.SKIPPED, 0, 0, 0)]
+    second = [(master.id, StepStatus.SUCCESS, 700, 64, 64), (chained.id, StepStatus.SUCCESS, 300, 9, 9)]
     with transaction() as writing:
         add_run(writing, master, NOW, NOW + timedelta(minutes=3), [first, second])
     close(NOW)
-    found = days(session)
-    assert (found[master.id, TODAY]["runs"], found[master.id, TODAY]["duration_ms"]) == (1, 2700)
-    assert (found[chained.id, TODAY]["runs"], found[chained.id, TODAY]["duration_ms"]) == (1, 300)
+    found = {node_id: (row["runs"], row["duration_ms"]) for (node_id, _), row in days(session).items()}
+    assert found == {master.id: (1, 2700), chained.id: (1, 300)}
 
 
-def test_hours_of_one_day_add_up_and_the_hour_before_midnight_is_yesterdays(
-    session: Session, master: WorkflowNode
-) -> None:
-    steps = [Steps([(master.id, StepStatus.SUCCESS, 100, 5, 1)])]
+def test_hours_of_one_day_add_up_and_that_before_midnight_is_yesterdays(session: Session, master: WorkflowNode) -> None:
+    steps = [[(master.id, StepStatus.SUCCESS, 100, 5, 1)]]
     with transaction() as writing:
         for hour in (-1, 0, 1):
-            add_run(
-                writing, master, TODAY + hour * HOUR, TODAY + (hour + 1) * HOUR, steps
-            )  # the last moment of its hour
+            # It ends in the last moment of its hour.
+            add_run(writing, master, TODAY + hour * HOUR, TODAY + (hour + 1) * HOUR, steps)
     for hour in (-1, 0, 1):
         close(TODAY + hour * HOUR)
-    found = days(session)
-    assert {day: row["runs"] for (_, day), row in found.items()} == {TODAY - timedelta(days=1): 1, TODAY: 2}
+    assert {day: row["runs"] for (_, day), row in days(session).items()} == {TODAY - timedelta(days=1): 1, TODAY: 2}
 
 
-def test_what_is_still_active_at_the_close_counts_in_the_hour_in_which_it_ends(
-    session: Session, master: WorkflowNode
-) -> None:
+def test_what_is_active_at_the_close_counts_in_the_hour_of_its_end(session: Session, master: WorkflowNode) -> None:
     with transaction() as writing:
         run_id = add_run(writing, master, NOW + timedelta(minutes=50), None)
     assert close(NOW) == 0
@@ -159,22 +127,20 @@ def test_what_is_still_active_at_the_close_counts_in_the_hour_in_which_it_ends(
 
 def test_skipped_slots_count_in_the_days_they_belong_to_by_cause(session: Session, master: WorkflowNode) -> None:
     """One row of the log tells of an outage over midnight; the slot of midnight itself is yesterday's."""
-    first = TODAY - 2 * HOUR + timedelta(minutes=15)
+    first, two = TODAY - 2 * HOUR + timedelta(minutes=15), TODAY + 2 * HOUR
     with transaction() as writing:
-        for reason, start, slots in (
-            (SkipReason.SCHEDULER_DOWN, first, 16), (SkipReason.OLT_BUSY, TODAY + 2 * HOUR, 1),
-        ):  # fmt: skip
+        for reason, start, slots in ((SkipReason.SCHEDULER_DOWN, first, 16), (SkipReason.OLT_BUSY, two, 1)):
             last = start + (slots - 1) * timedelta(minutes=15)
             decisions.record(
-                writing, EventType.SLOT_SKIPPED, "x", TODAY + 2 * HOUR + timedelta(minutes=1),
+                writing, EventType.SLOT_SKIPPED, "x", two + timedelta(minutes=1),
                 olt_id=master.workflow.olt_id, node_id=master.id, reason=reason,
                 details={"slots": slots, "first": start.isoformat(), "last": last.isoformat()},
             )  # fmt: skip
-        add_run(writing, master, TODAY + 2 * HOUR, TODAY + 2 * HOUR + timedelta(minutes=5),
+        add_run(writing, master, two, two + timedelta(minutes=5),
                 status=ExecutionStatus.INTERRUPTED, reason=SkipReason.OLT_DISABLED)  # fmt: skip
-        add_run(writing, master, TODAY + 2 * HOUR, TODAY + 2 * HOUR + timedelta(minutes=6), trigger=Trigger.MANUAL,
+        add_run(writing, master, two, two + timedelta(minutes=6), trigger=Trigger.MANUAL,
                 status=ExecutionStatus.INTERRUPTED, reason=SkipReason.CANCELLED)  # fmt: skip
-    close(TODAY + 2 * HOUR)
+    close(two)
     found = days(session)
     assert found[master.id, TODAY - timedelta(days=1)]["skips"] == {"restart": 8}
     assert found[master.id, TODAY]["skips"] == {"restart": 8, "olt_busy": 1, "disabled": 1}
@@ -183,8 +149,7 @@ def test_skipped_slots_count_in_the_days_they_belong_to_by_cause(session: Sessio
 
 def test_the_runs_of_a_deleted_node_are_nobodys(session: Session, master: WorkflowNode) -> None:
     with transaction() as writing:
-        run_id = add_run(writing, master, NOW, NOW + timedelta(minutes=1))
-        writing.get_one(Execution, run_id).node_id = None
+        writing.get_one(Execution, add_run(writing, master, NOW, NOW + timedelta(minutes=1))).node_id = None
     assert close(NOW) == 0
     assert days(session) == {}
 
@@ -250,7 +215,6 @@ class History:
             self.now = min(hour + HOUR, self.now + timedelta(seconds=self.random.choice((0, 70, 130, 900, 1700))))
 
     def settle(self) -> None:
-        """Close all hours that have passed."""
         assert ledger.close_due(self.now + ledger.SETTLED) > 0
 
     def _event(self, session: Session) -> None:
@@ -272,7 +236,7 @@ class History:
         reasons = (None, SkipReason.OLT_DISABLED, SkipReason.CANCELLED)
         run.skip_reason = self.random.choice(reasons) if run.status is ExecutionStatus.INTERRUPTED else None
         nodes = [master.id, *self.chains[master.id]]
-        add_tries(session, run, [Steps([self._step(node) for node in nodes]) for _ in range(self.random.randrange(3))])
+        add_tries(session, run, [[self._step(node) for node in nodes] for _ in range(self.random.randrange(3))])
 
     def _step(self, node_id: int) -> tuple[int, StepStatus, int, int, int]:
         read = self.random.randrange(50)

@@ -1,6 +1,5 @@
 """Migrations on both databases: up, down, and the same tables as the models."""
 
-from datetime import datetime
 from pathlib import Path
 
 import pytest
@@ -23,14 +22,14 @@ from testing.databases import FERNET_KEY, Databases
 FOLDER = str(Path(__file__).resolve().parents[2] / "migrations")
 
 
+def app_on(url: str) -> Flask:
+    given = {"redis_url": "unix:///nowhere", "secret_key": "x", "fernet_keys": (FERNET_KEY,), "timezone": "UTC"}
+    return create_app(Settings(database_url=url, **given))
+
+
 @pytest.fixture(params=["sqlite", "postgresql"])
 def empty(request: pytest.FixtureRequest, databases: Databases, tmp_path: Path) -> Flask:
-    url = f"sqlite:///{tmp_path}/empty.db" if request.param == "sqlite" else databases.blank_postgresql()
-    return create_app(
-        Settings(
-            database_url=url, redis_url="unix:///nowhere", secret_key="x", fernet_keys=(FERNET_KEY,), timezone="UTC"
-        )
-    )
+    return app_on(f"sqlite:///{tmp_path}/empty.db" if request.param == "sqlite" else databases.blank_postgresql())
 
 
 def known(_item: object, name: str | None, _kind: str, _reflected: bool, _other: object) -> bool:
@@ -54,12 +53,9 @@ def test_migrations_and_models_agree(empty: Flask) -> None:
 def test_partial_indexes_survive_the_migration(empty: Flask) -> None:
     with empty.app_context():
         upgrade(FOLDER)
-        partial = {
-            index["name"]: index["dialect_options"]
-            for index in inspect(db.engine).get_indexes("executions")
-            if index["dialect_options"] and any(key.endswith("_where") for key in index["dialect_options"])
-        }
-        assert {"uq_executions_active_node", "uq_executions_running_device"} <= set(partial)
+        options = {index["name"]: index["dialect_options"] for index in inspect(db.engine).get_indexes("executions")}
+        partial = {name for name, given in options.items() if any(key.endswith("_where") for key in given)}
+        assert {"uq_executions_active_node", "uq_executions_running_device"} <= partial
         db.engine.dispose()
 
 
@@ -74,27 +70,23 @@ def test_downgrade_leaves_nothing_and_upgrade_works_again(empty: Flask) -> None:
         db.engine.dispose()
 
 
-def before_0007(now: datetime) -> None:
+def before_0007() -> None:
     """Two channels, one with its token as host, and an hour with two plans that two writers left ACTIVE."""
     with transaction() as session:
         brand, credential = Brand(key="b", name="B"), Credential(name="c", community="public")
         session.add_all((brand, credential))
         session.flush()
-        olt = Olt(name="OLT-1", address="127.0.0.1", brand_id=brand.id, created_at=now,
-                  credential_id=credential.id)  # fmt: skip
-        wrong, right = (
-            Channel(name="a", kind="matrixs", host="planted", failures=2),
-            Channel(name="b", kind="jsons", host="alerts.example.net"),
-        )
+        olt = Olt(name="OLT-1", address="127.0.0.1", brand_id=brand.id, created_at=NOW, credential_id=credential.id)
+        wrong = Channel(name="a", kind="matrixs", host="planted", failures=2)
+        right = Channel(name="b", kind="jsons", host="alerts.example.net")
         session.add_all((olt, wrong, right))
         session.flush()
         for status, error in ((NotificationStatus.SENT, ""), (NotificationStatus.PENDING, "refused")):
-            session.add(Notification(
-                channel_id=wrong.id, alert_kind=AlertKind.SYSTEM, severity=Severity.LOW, subject="", messages={},
-                tries=1, created_at=now, queued_at=now, status=status, error=error, sent_at=None if error else now,
-            ))  # fmt: skip
+            session.add(Notification(channel_id=wrong.id, alert_kind=AlertKind.SYSTEM, severity=Severity.LOW,
+                                     subject="", messages={}, tries=1, created_at=NOW, queued_at=NOW, status=status,
+                                     error=error, sent_at=None if error else NOW))  # fmt: skip
         for address in ("matrixs://planted", "jsons://alerts.example.net"):
-            audit.record(session, actor="x", action="channel.create", subject=right, now=now,
+            audit.record(session, actor="x", action="channel.create", subject=right, now=NOW,
                          changes={"address": ["", address]})  # fmt: skip
         olt_id = olt.id
     downgrade(FOLDER, revision="0006")
@@ -103,14 +95,14 @@ def before_0007(now: datetime) -> None:
             "INSERT INTO execution_plans (olt_id, period_start, period_end, plan_data, status, total_tasks,"
             " completed_tasks, failed_tasks, created_at, updated_at)"
             " VALUES (:olt, :now, :now, '{}', :status, 0, 0, 0, :now, :now)"
-        ), {"olt": olt_id, "status": held, "now": now})  # fmt: skip
+        ), {"olt": olt_id, "status": held, "now": NOW})  # fmt: skip
     db.session.commit()
 
 
 def test_0007_forgets_tokens_that_were_shown_and_leaves_one_active_plan(empty: Flask) -> None:
     with empty.app_context():
         upgrade(FOLDER)
-        before_0007(NOW)
+        before_0007()
         upgrade(FOLDER)
         wrong, right = db.session.scalars(select(Channel).order_by(Channel.id))
         assert (wrong.host, right.host) == ("", "alerts.example.net")
@@ -132,11 +124,8 @@ def test_no_secret_column_is_readable_in_the_database(app: Flask) -> None:
             for column in table.columns
             if isinstance(column.type, EncryptedText)
         ]
-        assert {
-            ("credentials", "community"),
-            ("credentials", "auth_password"),
-            ("credentials", "priv_password"),
-        } <= set(secret)
+        found = {("credentials", "community"), ("credentials", "auth_password"), ("credentials", "priv_password")}
+        assert found <= set(secret)
         for table, column in secret:
             types = {item["name"]: str(item["type"]) for item in inspect(db.engine).get_columns(table)}
             assert types[column] in ("BLOB", "BYTEA")
@@ -151,12 +140,7 @@ def test_a_database_whose_user_may_not_make_extensions_is_migrated_without_trigr
         connection.execute(text("DROP ROLE IF EXISTS plain"))
         connection.execute(text("CREATE ROLE plain LOGIN"))
         connection.execute(text("GRANT ALL ON SCHEMA public TO plain"))
-    plain = create_app(
-        Settings(
-            database_url=owner.replace(f"://{make_url(owner).username}@", "://plain@"), redis_url="unix:///nowhere",
-            secret_key="x", fernet_keys=(FERNET_KEY,), timezone="UTC",
-        )
-    )  # fmt: skip
+    plain = app_on(owner.replace(f"://{make_url(owner).username}@", "://plain@"))
     with plain.app_context():
         upgrade(FOLDER)
         assert "onus" in tables()

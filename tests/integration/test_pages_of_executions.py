@@ -1,7 +1,6 @@
 """Cancelling one execution from its page, and what the pages say of one that was cancelled."""
 
 from datetime import timedelta
-from typing import Any
 
 import pytest
 from bs4 import Tag
@@ -22,14 +21,8 @@ def waiting(app: Flask) -> Flask:
     """OLT-LIMA with one execution (1) that waits."""
     with app.app_context():
         seed.add_users(clock.now())
-        node = builders.make_node(builders.make_olt(), name="ONUs")
-        make_execution(node, clock.now() - timedelta(seconds=5))
-        db.session.remove()
+        make_execution(builders.make_node(builders.make_olt(), name="ONUs"), clock.now() - timedelta(seconds=5))
     return app
-
-
-def change(app: Flask, **values: Any) -> None:
-    update_rows(app, Execution, **values)
 
 
 def execution_of(app: Flask) -> Execution:
@@ -53,9 +46,7 @@ def judge(app: Flask, person: Visitor, status: ExecutionStatus, *words: str) -> 
 
 def test_one_that_waits_is_cancelled_after_a_question(waiting: Flask) -> None:
     person = english(waiting)
-    form = cancel_form(person)
-    assert form is not None
-    assert str(form["data-confirm"]).startswith("Cancel ONUs on OLT-LIMA? It does not run")
+    assert str(cancel_form(person)["data-confirm"]).startswith("Cancel ONUs on OLT-LIMA? It does not run")
     answer = person.post("/executions/1/cancel")
     assert (answer.status_code, path_of(answer.headers["Location"])) == (303, "/executions/1")
     judge(waiting, person, ExecutionStatus.INTERRUPTED, "The execution is cancelled.", "Cancelled by operator")
@@ -64,11 +55,9 @@ def test_one_that_waits_is_cancelled_after_a_question(waiting: Flask) -> None:
 
 
 def test_one_that_runs_is_asked_to_stop_and_says_by_whom(waiting: Flask) -> None:
-    change(waiting, status=ExecutionStatus.RUNNING, started_at=clock.now(), token=5, worker="w")
+    update_rows(waiting, Execution, status=ExecutionStatus.RUNNING, started_at=clock.now(), token=5, worker="w")
     person = english(waiting)
-    form = cancel_form(person)
-    assert form is not None
-    assert "It stops before its next request" in str(form["data-confirm"])
+    assert "It stops before its next request" in str(cancel_form(person)["data-confirm"])
     person.post("/executions/1/cancel")
     judge(waiting, person, ExecutionStatus.RUNNING, "Its poller was asked to stop.", "Asked to stop by operator")
     assert "Asked to stop by operator" in text_of(person.get("/executions/"))
@@ -77,7 +66,7 @@ def test_one_that_runs_is_asked_to_stop_and_says_by_whom(waiting: Flask) -> None
 def test_one_that_has_ended_meanwhile_is_not_rewritten(waiting: Flask) -> None:
     person = english(waiting)
     assert cancel_form(person) is not None
-    change(waiting, status=ExecutionStatus.SUCCESS, finished_at=clock.now())
+    update_rows(waiting, Execution, status=ExecutionStatus.SUCCESS, finished_at=clock.now())
     person.post("/executions/1/cancel")
     one = execution_of(waiting)
     assert (one.status, one.cancelled_by) == (ExecutionStatus.SUCCESS, "")
@@ -87,7 +76,8 @@ def test_one_that_has_ended_meanwhile_is_not_rewritten(waiting: Flask) -> None:
 
 
 def test_the_lists_say_who_cancelled_instead_of_why_it_was_aborted(waiting: Flask) -> None:
-    change(waiting, status=ExecutionStatus.INTERRUPTED, error_kind=ErrorKind.ABORTED, cancelled_by="ana")
+    by_ana = {"error_kind": ErrorKind.ABORTED, "cancelled_by": "ana"}
+    update_rows(waiting, Execution, status=ExecutionStatus.INTERRUPTED, **by_ana)
     person = english(waiting)
     for path in ("/executions/", "/olts/1/past", "/executions/1"):
         text = text_of(person.get(path))
@@ -96,10 +86,9 @@ def test_the_lists_say_who_cancelled_instead_of_why_it_was_aborted(waiting: Flas
 
 
 def test_one_whose_poller_was_stopped_says_that_it_goes_on_elsewhere(waiting: Flask) -> None:
-    change(waiting, error_kind=ErrorKind.SHUTDOWN)
-    assert "The poller was stopped in the middle of the run; another repeats it while there is time" in text_of(
-        english(waiting).get("/executions/1")
-    )
+    update_rows(waiting, Execution, error_kind=ErrorKind.SHUTDOWN)
+    sentence = "The poller was stopped in the middle of the run; another repeats it while there is time"
+    assert sentence in text_of(english(waiting).get("/executions/1"))
 
 
 def test_a_viewer_is_not_offered_to_cancel_and_may_not(waiting: Flask) -> None:

@@ -1,7 +1,5 @@
 """The page of templates: what hangs on each, switching one, and what workflows say of a disabled one."""
 
-from collections.abc import Iterator
-
 import pytest
 from bs4 import Tag
 from flask import Flask
@@ -18,7 +16,7 @@ PAGE = "/workflows/templates/"
 
 
 @pytest.fixture
-def residential(app: Flask) -> Iterator[Flask]:
+def residential(app: Flask) -> Flask:
     """Template "Residential" (1) with one node; OLT-A and OLT-B have it, OLT-A a node of its own besides; OLT-C not."""
     with app.app_context():
         seed.add_users(clock.now())
@@ -34,8 +32,7 @@ def residential(app: Flask) -> Iterator[Flask]:
         for node in nodes[:2]:
             node.template_node_id, node.workflow.template_id = made.id, template.id
         db.session.commit()
-        db.session.remove()
-    yield app
+    return app
 
 
 def row(person: Visitor) -> Tag:
@@ -52,15 +49,12 @@ def test_a_template_shows_its_nodes_and_the_olts_that_have_it(residential: Flask
 
 def test_a_deleted_olt_is_not_counted(residential: Flask) -> None:
     update_rows(residential, Olt, Olt.id == 2, deleted_at=clock.now(), enabled=False)
-    cell = row(english(residential)).select_one(".c-d .fx-phone")
-    assert cell is not None
-    assert cell.get_text() == "1 OLT"
+    assert row(english(residential)).select_one(".c-d .fx-phone").get_text() == "1 OLT"
 
 
 def test_disabling_names_how_many_olts_it_concerns(residential: Flask) -> None:
     person = english(residential)
     form = row(person).select_one("form")
-    assert form is not None
     assert str(form["data-confirm"]).startswith("Disable template Residential on 2 OLTs?")
     answer = person.post(str(form["action"]), enabled="0")
     assert (answer.status_code, path_of(answer.headers["Location"])) == (303, PAGE)
@@ -69,7 +63,6 @@ def test_disabling_names_how_many_olts_it_concerns(residential: Flask) -> None:
         assert db.session.query(AuditLog).filter_by(action="template.disable", actor="operator").count() == 1
     assert "Template disabled" in row(person).get_text(" ")
     form = row(person).select_one("form")
-    assert form is not None
     person.post(str(form["action"]), enabled="1")
     assert "Template enabled" in row(person).get_text(" ")
 
@@ -94,9 +87,7 @@ def test_without_templates_the_page_says_how_one_is_made(app: Flask) -> None:
 def test_the_workflows_lead_to_templates_and_templates_to_their_workflows(residential: Flask) -> None:
     person = english(residential, "viewer")
     assert soup(person.get("/workflows/")).select_one(f"main a[href='{PAGE}']")
-    link = row(person).select_one(".c-d a")
-    assert link is not None
-    listed = soup(person.get(str(link["href"])))
+    listed = soup(person.get(str(row(person).select_one(".c-d a")["href"])))
     assert [tag.get_text() for tag in listed.select("tbody td.c-a a")] == ["OLT-A", "OLT-B"]
     assert "Template: Residential" in listed.get_text(" ")
     for nonsense in ("x", "99", "9" * 30):

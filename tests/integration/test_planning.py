@@ -29,6 +29,7 @@ from portal.services.network import workflows
 from portal.tables import AuditLog, Execution, ExecutionPlan, NodePace, Olt, Pool, QuotaLoss, QuotaTracker, WorkflowNode
 from testing.builders import make_node, make_olt, make_tracker
 from testing.cast import ACTOR, MINUTE, NOW, TEN
+from testing.rows import set_rows
 from testing.statements import statements_of
 
 
@@ -42,6 +43,14 @@ def rx(olt: Olt, key: str = "rx", interval: str = "5m", seconds: float = 10, **m
     made = make_node(olt, key, kind="get", oid="huawei.onu_description", interval=interval, **more)
     set_pace(made, seconds)
     return made
+
+
+def planned() -> Olt:
+    """An OLT with rx each five minutes, its hour planned at ten."""
+    olt = make_olt()
+    rx(olt)
+    make([olt.id], NOW)
+    return olt
 
 
 def make(olt_ids: Iterable[int], now: datetime, why: str = "") -> int:
@@ -76,10 +85,8 @@ def test_the_plan_of_an_hour_holds_its_slots_with_start_and_duration(session: Se
 
 
 def test_a_new_plan_supersedes_the_old_one_and_keeps_its_past(session: Session) -> None:
-    olt = make_olt()
-    node = rx(olt)
-    make([olt.id], NOW)
-    workflows.set_node_enabled(node.id, False, ACTOR, NOW + 30 * MINUTE)
+    olt = planned()
+    workflows.set_node_enabled(olt.workflow.nodes[0].id, False, ACTOR, NOW + 30 * MINUTE)
     make([olt.id], NOW + 30 * MINUTE, "task_removed")
     (plan,) = stored(session)
     assert (plan.total_tasks, plan.plan_data["why"]) == (6, "task_removed")
@@ -95,11 +102,11 @@ def test_what_runs_and_waits_is_in_the_plan(session: Session) -> None:
     olt = make_olt()
     first, second = rx(olt, "first", seconds=60), rx(olt, "second", seconds=10)
     base = {"olt_id": olt.id, "device_key": "d", "priority": 40, "node_name": "x", "scheduled_for": NOW + MINUTE}
-    with transaction() as session_:
-        session_.add(Execution(**base, node_id=first.id, status=ExecutionStatus.RUNNING, started_at=NOW + MINUTE))
-        session_.add(Execution(**base, node_id=second.id))
+    with transaction() as writing:
+        writing.add(Execution(**base, node_id=first.id, status=ExecutionStatus.RUNNING, started_at=NOW + MINUTE))
+        writing.add(Execution(**base, node_id=second.id))
         for node in (first, second):
-            session_.get_one(WorkflowNode, node.id).next_run_at = NOW + 6 * MINUTE
+            writing.get_one(WorkflowNode, node.id).next_run_at = NOW + 6 * MINUTE
     now = NOW + MINUTE + timedelta(seconds=5)
     make([olt.id], now)
     slots = domain_plans.from_json(stored(session)[0].plan_data, TEN).slots
@@ -107,12 +114,9 @@ def test_what_runs_and_waits_is_in_the_plan(session: Session) -> None:
 
 
 def test_the_close_completes_plans_with_what_their_trackers_counted(session: Session) -> None:
-    olt = make_olt()
-    rx(olt)
-    make([olt.id], NOW)
-    tracker(olt.id, "get_rx", completed=9, failed=2, skipped=1)
-    with transaction() as session_:
-        assert plans.complete(session_, TEN, NOW) == 1
+    tracker(planned().id, "get_rx", completed=9, failed=2, skipped=1)
+    with transaction() as writing:
+        assert plans.complete(writing, TEN, NOW) == 1
     (plan,) = stored(session, PlanStatus.COMPLETED)
     assert (plan.completed_tasks, plan.failed_tasks, plan.total_tasks) == (9, 2, 12)
 
@@ -122,15 +126,13 @@ def test_a_disabled_olt_aborts_its_plans_only(session: Session) -> None:
     for olt in olts:
         rx(olt)
     make([olt.id for olt in olts], NOW)
-    with transaction() as session_:
-        assert plans.abort(session_, [olts[0].id], NOW) == 1
+    with transaction() as writing:
+        assert plans.abort(writing, [olts[0].id], NOW) == 1
     assert [plan.olt_id for plan in stored(session)] == [olts[1].id]
 
 
 def test_old_plans_go(session: Session) -> None:
-    olt = make_olt()
-    rx(olt)
-    make([olt.id], NOW)
+    planned()
     retention.clean_up(NOW + timedelta(days=2, hours=23), 14, 30)
     assert len(stored(session)) == 1
     retention.clean_up(NOW + timedelta(days=3, hours=1), 14, 30)
@@ -164,16 +166,12 @@ def test_a_forecast_says_how_the_hour_will_end(session: Session) -> None:
 
 def test_a_slower_discovery_is_named_with_the_seconds_above_its_usual(session: Session) -> None:
     olt = make_olt()
-    discovery = make_node(olt, interval="5m")
-    set_pace(discovery, 290, [250_000] * 20 + [290_000] * 5)
+    set_pace(make_node(olt, interval="5m"), 290, [250_000] * 20 + [290_000] * 5)
     rx(olt, interval="60s", seconds=20)
     tracker(olt.id, "get_rx", completed=30, pending=30)
     forecasts.forecast_hour(NOW + 30 * MINUTE)
     completed, details = told(session)["get_rx"]
-    assert completed is not None
-    assert completed < 50
-    assert details is not None
-    assert (details["node"], details["seconds"]) == ("discovery", 40)
+    assert completed < 50 and (details["node"], details["seconds"]) == ("discovery", 40)
 
 
 def test_losses_so_far_and_a_pause_are_its_cause(session: Session) -> None:
@@ -182,10 +180,10 @@ def test_losses_so_far_and_a_pause_are_its_cause(session: Session) -> None:
         rx(olt)
     tracker(lost.id, "get_rx", completed=4, skipped=2, pending=6)
     tracker(paused.id, "get_other", completed=6, pending=6)
-    with transaction() as session_:
+    with transaction() as writing:
         loss = {"olt_id": lost.id, "task_type": "get_rx", "period_start": TEN, "cause": LossCause.RESTART}
-        session_.add(QuotaLoss(**loss, skipped=2))
-        session_.get_one(Olt, paused.id).state = OltState.PAUSED
+        writing.add(QuotaLoss(**loss, skipped=2))
+        writing.get_one(Olt, paused.id).state = OltState.PAUSED
     forecasts.forecast_hour(NOW + 30 * MINUTE)
     found = told(session)
     assert found["get_rx"] == (10, {"cause": "restart", "node": "", "seconds": 0})
@@ -196,8 +194,7 @@ def test_what_is_judged_is_not_forecast_any_more(session: Session) -> None:
     olt = make_olt()
     rx(olt)
     tracker(olt.id, "get_rx", completed=6, pending=6)
-    with transaction() as session_:
-        session_.scalars(select(QuotaTracker)).one().status = QuotaStatus.PARTIAL
+    set_rows(QuotaTracker, status=QuotaStatus.PARTIAL)
     assert forecasts.forecast_hour(NOW + 30 * MINUTE) == 0
 
 
@@ -212,11 +209,8 @@ def test_phase_advice_sets_masters_apart_with_one_audit_row(session: Session) ->
     assert all((later - sooner).total_seconds() >= 20 for sooner, later in zip(firsts, firsts[1:], strict=False))
     assert all(node.anchor_at == node.next_run_at for node in session.scalars(select(WorkflowNode)))
     row = session.scalars(select(AuditLog).where(AuditLog.action == "phases.apply")).one()
-    assert (row.actor, row.changes["moved"]) == (ACTOR, 3)
-    assert row.changes["meeting_seconds"] == [240, 0]
-    waits = {
-        str(node.id): round((node.next_run_at - NOW - MINUTE).total_seconds()) for node in nodes if node.next_run_at
-    }
+    assert (row.actor, row.changes["moved"], row.changes["meeting_seconds"]) == (ACTOR, 3, [240, 0])
+    waits = {str(node.id): round((node.next_run_at - NOW - MINUTE).total_seconds()) for node in nodes}
     assert row.changes["seconds"] == {ident: seconds for ident, seconds in waits.items() if seconds}
     assert not stored(session)  # the coordinator plans anew what was wound; two writers would leave two plans
     assert phases.apply(ACTOR, NOW) == 0
@@ -240,29 +234,24 @@ def test_what_the_job_reckoned_is_what_the_page_shows_until_it_is_applied(sessio
         for number in range(2):
             rx(olt, f"n{number}", seconds=20)
     reckoned = phase_queries.fresh(NOW)
-    assert reckoned is not None
     assert phases.reckon(NOW) == len(reckoned.advice.shifts) > 0
     seen = phase_queries.preview(NOW + MINUTE)
-    assert seen is not None
     assert (seen.advice, seen.moves, seen.reckoned_at) == (reckoned.advice, reckoned.moves, NOW)
     assert [move.olt_name for move in seen.moves] == sorted(move.olt_name for move in seen.moves)
     assert phases.reckon(NOW + MINUTE) > 0  # there is one row, the newest
     own, alone = (read(NOW, [olts[0].id]) for read in (phase_queries.preview, phase_queries.fresh))
-    assert own is not None and alone is not None
     assert (own.advice, own.moves) == (alone.advice, alone.moves)
     phases.apply(ACTOR, NOW)
-    later = phase_queries.preview(NOW)
-    assert later is not None and not later.advice.helps
+    assert not phase_queries.preview(NOW).advice.helps  # type: ignore[union-attr]
 
 
 def test_a_clock_is_not_shifted_out_of_its_hour_nor_one_that_stopped(session: Session) -> None:
     olt = make_olt()
     near, stopped, free = (rx(olt, key) for key in ("near", "stopped", "free"))
     workflows.set_node_enabled(stopped.id, False, ACTOR, NOW)
-    with transaction() as session_:
-        session_.get_one(WorkflowNode, near.id).next_run_at = TEN + timedelta(minutes=59, seconds=50)
-    with transaction() as session_:
-        moved = clock.shift(session_, {near.id: 20, stopped.id: 20, free.id: 20}, NOW)
+    set_rows(WorkflowNode, WorkflowNode.id == near.id, next_run_at=TEN + timedelta(minutes=59, seconds=50))
+    with transaction() as writing:
+        moved = clock.shift(writing, {near.id: 20, stopped.id: 20, free.id: 20}, NOW)
     assert moved == {free.id: 20}
     session.expire_all()
     assert session.get_one(WorkflowNode, free.id).next_run_at == NOW + timedelta(seconds=80)
@@ -285,8 +274,7 @@ def test_an_olt_that_asks_for_more_than_it_has_is_impossible_and_its_node_named(
 def test_what_if_tells_before_a_node_is_saved(session: Session) -> None:
     olt = make_olt()
     rx(olt, seconds=100)
-    new = feasibility.Edit("descriptions", NodeKind.GET, 40, 60)
-    found = feasibility.what_if(olt.id, NOW, [new])
+    found = feasibility.what_if(olt.id, NOW, [feasibility.Edit("descriptions", NodeKind.GET, 40, 60)])
     assert found.share > feasibility.of_olt(olt.id, NOW).share
     assert {load.key for load in found.nodes} == {"rx", "descriptions"}
     assert found.verdict is Verdict.IMPOSSIBLE
@@ -334,10 +322,8 @@ def test_what_if_tells_exactly_what_will_be_after_the_save_delays_included(
     olt_id, later = node.workflow.olt_id, NOW + timedelta(seconds=7, microseconds=250_000)
     interval = intervals.parse(fields["interval"]) if fields.get("interval") else None
     keeps = None if fields.get("cron") else node.interval_seconds
-    edit = feasibility.Edit(
-        key, node.kind, fields.get("priority", node.priority), interval or keeps, fields.get("cron"), node.id,
-        fields.get("enabled", node.enabled),
-    )  # fmt: skip
+    edit = feasibility.Edit(key, node.kind, fields.get("priority", node.priority), interval or keeps,
+                            fields.get("cron"), node.id, fields.get("enabled", node.enabled))  # fmt: skip
     told = feasibility.what_if(olt_id, later, [edit])
     workflows.update_node(node.id, fields | {"override_reason": "as short as that"}, ACTOR, later)
     found = feasibility.of_olt(olt_id, later)
@@ -346,14 +332,12 @@ def test_what_if_tells_exactly_what_will_be_after_the_save_delays_included(
 
 
 def test_what_if_of_a_new_master_is_what_will_be_after_the_save(session: Session) -> None:
-    nodes = stagger(session, make_olt())
-    olt = session.get_one(Olt, nodes["a"].workflow.olt_id)
+    olt = session.get_one(Olt, stagger(session, make_olt())["a"].workflow.olt_id)
     told = feasibility.what_if(olt.id, NOW, [feasibility.Edit("new", NodeKind.GET, 40, 300)])
     make_node(olt, "new", kind="get", oid="huawei.onu_description", interval="5m", now=NOW)
     found = feasibility.of_olt(olt.id, NOW)
-    assert {load.key: (load.delay_ms, load.lost, load.pace) for load in told.nodes} == {
-        load.key: (load.delay_ms, load.lost, load.pace) for load in found.nodes
-    }
+    before, after = ({load.key: (load.delay_ms, load.lost, load.pace) for load in one.nodes} for one in (told, found))
+    assert before == after
 
 
 def test_what_if_for_many_olts_costs_as_many_statements_as_for_one(session: Session) -> None:
@@ -362,13 +346,11 @@ def test_what_if_for_many_olts_costs_as_many_statements_as_for_one(session: Sess
         rx(session.get_one(Olt, olt_id), seconds=100)
     change = feasibility.Changes((feasibility.Edit("new", NodeKind.GET, 40, 60),))
     found = feasibility.what_if_many(NOW, dict.fromkeys(olts, change))
-    assert {olt: fit.share for olt, fit in found.items()} == {
-        olt: feasibility.what_if(olt, NOW, change.edits).share for olt in olts
-    }
-    counted = [
-        statements_of(partial(feasibility.what_if_many, NOW, dict.fromkeys(some, change))) for some in (olts[:1], olts)
-    ]
-    assert counted[0] == counted[1]
+    alone = {olt: feasibility.what_if(olt, NOW, change.edits).share for olt in olts}
+    assert {olt: fit.share for olt, fit in found.items()} == alone
+    wanted = [dict.fromkeys(some, change) for some in (olts[:1], olts)]
+    one, all_of_them = (statements_of(partial(feasibility.what_if_many, NOW, changes)) for changes in wanted)
+    assert one == all_of_them
 
 
 def test_an_olt_that_has_time_enough_but_loses_a_quota_is_found_among_all(session: Session) -> None:
@@ -386,10 +368,8 @@ def test_a_pause_that_ends_within_the_hour_costs_the_slots_until_then(session: S
     olt = make_olt()
     rx(olt)
     tracker(olt.id, "get_rx", completed=6, pending=6)
-    with transaction() as session_:
-        row = session_.get_one(Olt, olt.id)
-        row.state, row.paused_until = OltState.PAUSED, TEN + 46 * MINUTE
-        session_.scalars(select(WorkflowNode)).one().next_run_at = TEN + 31 * MINUTE
+    set_rows(Olt, state=OltState.PAUSED, paused_until=TEN + 46 * MINUTE)
+    set_rows(WorkflowNode, next_run_at=TEN + 31 * MINUTE)
     forecasts.forecast_hour(TEN + 30 * MINUTE)
     assert told(session)["get_rx"] == (9, {"cause": "paused", "node": "", "seconds": 0})
     make([olt.id], TEN + 30 * MINUTE)
@@ -401,11 +381,9 @@ def test_a_pause_that_ends_within_the_hour_costs_the_slots_until_then(session: S
 
 
 def test_the_plan_of_an_olt_that_was_away_keeps_what_it_did_before(session: Session) -> None:
-    olt = make_olt()
-    rx(olt)
-    make([olt.id], NOW)
-    with transaction() as session_:
-        assert plans.abort(session_, [olt.id], NOW + 20 * MINUTE) == 1
+    olt = planned()
+    with transaction() as writing:
+        assert plans.abort(writing, [olt.id], NOW + 20 * MINUTE) == 1
     make([olt.id], NOW + 40 * MINUTE, "olt_enabled")
     (plan,) = stored(session)
     minutes = [slot.scheduled_for.minute for slot in domain_plans.from_json(plan.plan_data, TEN).slots]
@@ -413,19 +391,16 @@ def test_the_plan_of_an_olt_that_was_away_keeps_what_it_did_before(session: Sess
 
 
 def test_an_hour_of_an_olt_cannot_have_two_plans_that_hold(session: Session) -> None:
-    olt = make_olt()
-    rx(olt)
-    make([olt.id], NOW)
-    with pytest.raises(IntegrityError), transaction() as session_:
-        row = session_.scalars(select(ExecutionPlan)).one()
-        session_.add(ExecutionPlan(olt_id=olt.id, period_start=row.period_start, period_end=row.period_end,
+    olt = planned()
+    with pytest.raises(IntegrityError), transaction() as writing:
+        row = writing.scalars(select(ExecutionPlan)).one()
+        writing.add(ExecutionPlan(olt_id=olt.id, period_start=row.period_start, period_end=row.period_end,
                                    plan_data=row.plan_data, created_at=NOW, updated_at=NOW))  # fmt: skip
 
 
 def test_what_a_node_took_while_it_read_something_else_is_no_pace_of_it(session: Session) -> None:
     node = rx(make_olt(), seconds=100)
-    with transaction() as writing:
-        writing.get_one(NodePace, node.id).reads = domain_pace.reads(node.kind, node.oid)
+    set_rows(NodePace, NodePace.node_id == node.id, reads=domain_pace.reads(node.kind, node.oid))
     assert masters.load(session, NOW)[node.workflow.olt_id][0].node.pace.known
     workflows.update_node(node.id, {"oid": "huawei.onu_state"}, ACTOR, NOW)
     session.expire_all()
@@ -434,8 +409,7 @@ def test_what_a_node_took_while_it_read_something_else_is_no_pace_of_it(session:
 
 def test_a_run_is_not_expected_to_take_longer_than_it_may(session: Session) -> None:
     node = rx(make_olt(), seconds=100)
-    with transaction() as writing:
-        writing.get_one(NodePace, node.id).p95_ms = 900_000
+    set_rows(NodePace, NodePace.node_id == node.id, p95_ms=900_000)
     (found,) = masters.load(session, NOW)[node.workflow.olt_id]
     assert (found.node.pace.p50_ms, found.node.pace.p95_ms) == (100_000, 132_000)
 
@@ -452,16 +426,14 @@ def all_run(olts: list[int], minutes: Iterable[int]) -> None:
     with transaction() as session:
         for number, (ago, olt) in enumerate(product(minutes, olts)):
             start = NOW - ago * MINUTE
-            session.add(Execution(
-                node_name="x", olt_id=olt, device_key=str(number), priority=40, attempt=1,
-                status=ExecutionStatus.SUCCESS, scheduled_for=start, started_at=start, finished_at=start + MINUTE,
-            ))  # fmt: skip
+            session.add(Execution(node_name="x", olt_id=olt, device_key=str(number), priority=40, attempt=1,
+                                  status=ExecutionStatus.SUCCESS, scheduled_for=start, started_at=start,
+                                  finished_at=start + MINUTE))  # fmt: skip
 
 
 def test_the_pool_that_the_last_hour_needed_is_told(session: Session) -> None:
     assert pool_advice.last_hour(NOW) == []
-    olts = [make_olt(f"OLT-{number}").id for number in range(5)]
-    all_run(olts, [10, 20, 30, 40])
+    all_run([make_olt(f"OLT-{number}").id for number in range(5)], [10, 20, 30, 40])
     (found,) = pool_advice.last_hour(NOW)
     assert (found.advice.needed, found.advice.arrivals, found.seconds) == (5, 20, 3600)
     assert (found.advice.present_p95_ms, found.site) == (None, None)
@@ -470,9 +442,9 @@ def test_the_pool_that_the_last_hour_needed_is_told(session: Session) -> None:
 def test_a_site_with_pollers_of_its_own_is_advised_apart(session: Session) -> None:
     sites = ["cusco"] * 3 + ["lima"] * 2 + [""] * 2
     olts = [make_olt(f"OLT-{number}", site=site).id for number, site in enumerate(sites)]
-    with transaction() as session_:
+    with transaction() as writing:
         for site, pid in ((None, 1), ("cusco", 2)):
-            session_.add(Pool(name=f"pool-{pid}", host="h", site=site, size=1, pid=pid, started_at=NOW, seen_at=NOW))
+            writing.add(Pool(name=f"pool-{pid}", host="h", site=site, size=1, pid=pid, started_at=NOW, seen_at=NOW))
     all_run(olts, range(10, 30, 2))
     found = {view.site: (view.advice.needed, view.advice.arrivals) for view in pool_advice.last_hour(NOW)}
     assert found == {None: (4, 40), "cusco": (3, 30)}
@@ -481,8 +453,6 @@ def test_a_site_with_pollers_of_its_own_is_advised_apart(session: Session) -> No
 def test_how_well_the_prediction_did_is_told_with_it(session: Session) -> None:
     node = rx(make_olt())
     assert feasibility.of_olt(node.workflow.olt_id, NOW).nodes[0].pace.held is None
-    with transaction() as writing:
-        pace = writing.get_one(NodePace, node.id)
-        pace.predicted, pace.covered, pace.error_ms = 20, 19, 8_000
+    set_rows(NodePace, predicted=20, covered=19, error_ms=8_000)
     known = feasibility.of_olt(node.workflow.olt_id, NOW).nodes[0].pace
     assert (known.held, known.off_by_ms) == (0.95, 400)

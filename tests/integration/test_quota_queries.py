@@ -26,6 +26,8 @@ from testing.commands import Run, commands
 from testing.ticking import tick
 from tests.integration.test_quotas import at, pending_ones, refresh, run
 
+pytestmark = pytest.mark.usefixtures("session")
+
 OPEN, MET, NOT_MET = QuotaStatus.IN_PROGRESS, QuotaStatus.COMPLETED, QuotaStatus.QUOTA_NOT_MET
 INTERRUPTED, NONE_DONE = QuotaStatus.INTERRUPTED, QuotaStatus.FAILED
 
@@ -56,22 +58,21 @@ def shown(wanted: quotas.Filter, now: datetime, size: int = 50) -> list[str]:
 
 
 @pytest.fixture
-def hour(session: Session, now: datetime) -> datetime:
+def hour(session: Session) -> datetime:
     """Half past ten: of two OLTs one keeps all, one has something at risk, something doomed, something interrupted."""
     lima, cusco = make_olt().id, make_olt("OLT-CUSCO").id
-    add(lima, "get_fine", now, Counts(completed=6, pending=6), forecast=12)
-    add(lima, "get_slower", now, Counts(completed=5, pending=7), forecast=10)
-    add(cusco, "get_late", now, Counts(completed=2, pending=10), forecast=11)
-    add(cusco, "get_doomed", now, Counts(completed=6, failed=3, pending=3), forecast=9)
-    add(cusco, "discovery", now, Counts(skipped=4), INTERRUPTED)
-    add(cusco, "get_older", now - HOUR, Counts(completed=1, failed=3), NOT_MET)
-    return now
+    add(lima, "get_fine", NOW, Counts(completed=6, pending=6), forecast=12)
+    add(lima, "get_slower", NOW, Counts(completed=5, pending=7), forecast=10)
+    add(cusco, "get_late", NOW, Counts(completed=2, pending=10), forecast=11)
+    add(cusco, "get_doomed", NOW, Counts(completed=6, failed=3, pending=3), forecast=9)
+    add(cusco, "discovery", NOW, Counts(skipped=4), INTERRUPTED)
+    add(cusco, "get_older", NOW - HOUR, Counts(completed=1, failed=3), NOT_MET)
+    return NOW
 
 
 def test_the_worst_come_first_and_what_was_interrupted_last(hour: datetime) -> None:
-    assert shown(quotas.Filter(hour), hour + 30 * MINUTE) == [
-        "get_doomed", "get_late", "get_slower", "get_fine", "discovery"
-    ]  # fmt: skip
+    found = shown(quotas.Filter(hour), hour + 30 * MINUTE)
+    assert found == ["get_doomed", "get_late", "get_slower", "get_fine", "discovery"]
 
 
 def test_paging_shows_every_tracker_once_in_order(hour: datetime) -> None:
@@ -79,12 +80,11 @@ def test_paging_shows_every_tracker_once_in_order(hour: datetime) -> None:
     assert [shown(quotas.Filter(hour), hour + 30 * MINUTE, size) for size in (1, 2, 3)] == [whole] * 3
 
 
-def test_many_alike_are_each_shown_once(session: Session, now: datetime) -> None:
+def test_many_alike_are_each_shown_once() -> None:
     lima, dice = make_olt().id, Random(3)
     for number in range(60):
-        done = dice.randint(0, 3)
-        add(lima, f"get_{number:02}", now, Counts(completed=done, failed=dice.randint(0, 1), pending=3))
-    found = shown(quotas.Filter(now), now + 30 * MINUTE, 7)
+        add(lima, f"get_{number:02}", NOW, Counts(completed=dice.randint(0, 3), failed=dice.randint(0, 1), pending=3))
+    found = shown(quotas.Filter(NOW), NOW + 30 * MINUTE, 7)
     assert (len(found), len(set(found))) == (60, 60)
 
 
@@ -111,21 +111,21 @@ def test_filters_leave_what_they_say(hour: datetime) -> None:
         assert set(shown(quotas.Filter(hour, **fields), hour + 30 * MINUTE)) == wanted, fields
 
 
-def test_at_risk_is_the_domains_rule_at_every_minute(session: Session, now: datetime) -> None:
+def test_at_risk_is_the_domains_rule_at_every_minute() -> None:
     lima = make_olt().id
     kept: dict[str, tuple[Counts, datetime]] = {}
     for required, lost, late in product((1, 3, 4, 12, 60), (0, 1, 3), (0, 2, 40)):
         for done in range(required - lost + 1):
-            task, begin = f"get_{required}_{done}_{lost}_{late}", now + late * MINUTE
+            task, begin = f"get_{required}_{done}_{lost}_{late}", NOW + late * MINUTE
             counts = Counts(completed=done, failed=lost, pending=required - done - lost)
-            kept[task] = counts, begin if late > 5 else now
-            make_tracker(lima, task, now, counts, created_at=begin)
+            kept[task] = counts, begin if late > 5 else NOW
+            make_tracker(lima, task, NOW, counts, created_at=begin)
     for minute in (0, 13, 30, 59, 61):
-        moment = now + minute * MINUTE
-        ruled = {task for task, (counts, begin) in kept.items() if quota.at_risk(counts, now, moment, begin)}
-        wanted = quotas.Filter(now, status=quotas.AT_RISK)
+        moment = NOW + minute * MINUTE
+        ruled = {task for task, (counts, begin) in kept.items() if quota.at_risk(counts, NOW, moment, begin)}
+        wanted = quotas.Filter(NOW, status=quotas.AT_RISK)
         assert set(shown(wanted, moment, 200)) == ruled, minute
-        rows = quotas.page(quotas.Filter(now), quotas.groups(wanted), moment, size=1000).rows
+        rows = quotas.page(quotas.Filter(NOW), quotas.groups(wanted), moment, size=1000).rows
         assert {row.task_type for row in rows if row.at_risk} == ruled, minute
         assert quotas.summary(wanted, quotas.groups(wanted), moment).at_risk == len(ruled), minute
 
@@ -178,109 +178,100 @@ def test_an_hour_that_is_not_judged_yet_is_not_said_to_be_kept(hour: datetime) -
 
 
 @pytest.fixture
-def node(session: Session, now: datetime) -> WorkflowNode:
+def node(session: Session) -> WorkflowNode:
     """A discovery each five minutes, its next slot at 10:05, its promise made."""
     made = make_node(make_olt(), "discovery", kind=NodeKind.DISCOVERY)
-    at(made, now + 5 * MINUTE, 300)
-    refresh(now)
+    at(made, NOW + 5 * MINUTE, 300)
+    refresh(NOW)
     return made
 
 
 def detail(now: datetime, hour: datetime) -> quota_slots.Detail:
     db.session.rollback()
-    ident = db.session.query(QuotaTracker.id).filter_by(period_start=hour).scalar()
-    found = quota_slots.get(ident, now)
+    found = quota_slots.get(db.session.query(QuotaTracker.id).filter_by(period_start=hour).scalar(), now)
     assert found is not None
     return found
 
 
-def test_a_promise_shows_what_became_of_each_slot(session: Session, node: WorkflowNode, now: datetime) -> None:
-    tick(now + 5 * MINUTE)
-    run(pending_ones(session)[0], now + 5 * MINUTE, 1)
-    tick(now + 10 * MINUTE)
-    tick(now + 15 * MINUTE)  # the run of 10:10 waits still: this slot is skipped
-    found = detail(now + 16 * MINUTE, now)
-    told = [((one.at - now) // MINUTE, one.status, one.execution_id is not None, one.lost) for one in found.slots]
+def test_a_promise_shows_what_became_of_each_slot(node: WorkflowNode) -> None:
+    tick(NOW + 5 * MINUTE)
+    run(pending_ones()[0], NOW + 5 * MINUTE, 1)
+    tick(NOW + 10 * MINUTE)
+    tick(NOW + 15 * MINUTE)  # the run of 10:10 waits still: this slot is skipped
+    found = detail(NOW + 16 * MINUTE, NOW)
+    told = [((one.at - NOW) // MINUTE, one.status, one.execution_id is not None, one.lost) for one in found.slots]
     assert told == [
         (5, ExecutionStatus.SUCCESS, True, False), (10, ExecutionStatus.PENDING, True, False), (15, None, False, True),
     ]  # fmt: skip
-    assert (found.coming, found.next_at) == (9, now + 20 * MINUTE)
+    assert (found.coming, found.next_at) == (9, NOW + 20 * MINUTE)
     assert [(one.key, one.slots, one.interval_seconds) for one in found.basis] == [("discovery", 12, 300)]
 
 
-def test_slots_logged_as_one_after_a_long_stop_are_told_one_by_one_in_their_hours(
-    session: Session, node: WorkflowNode, now: datetime
-) -> None:
-    tick(now + 5 * MINUTE)
-    run(pending_ones(session)[0], now + 5 * MINUTE, 1)
-    tick(now + 3 * HOUR + 2 * MINUTE)
-    refresh(now + 3 * HOUR + 2 * MINUTE)
-    found = detail(now + 4 * HOUR, now)
+def test_slots_logged_as_one_after_a_long_stop_are_told_one_by_one_in_their_hours(node: WorkflowNode) -> None:
+    tick(NOW + 5 * MINUTE)
+    run(pending_ones()[0], NOW + 5 * MINUTE, 1)
+    tick(NOW + 3 * HOUR + 2 * MINUTE)
+    refresh(NOW + 3 * HOUR + 2 * MINUTE)
+    found = detail(NOW + 4 * HOUR, NOW)
     assert len(found.slots) == found.row.counts.required == 12
-    assert [one.at for one in found.slots] == [now + 5 * number * MINUTE for number in range(1, 13)]
+    assert [one.at for one in found.slots] == [NOW + 5 * number * MINUTE for number in range(1, 13)]
     assert {one.cause for one in found.slots[1:]} == {LossCause.RESTART}
-    following = detail(now + 4 * HOUR, now + HOUR).slots
-    assert [one.at for one in following] == [now + HOUR + 5 * number * MINUTE for number in range(1, 13)]
+    following = detail(NOW + 4 * HOUR, NOW + HOUR).slots
+    assert [one.at for one in following] == [NOW + HOUR + 5 * number * MINUTE for number in range(1, 13)]
 
 
-def test_skipped_firings_of_a_cron_line_are_told_at_the_times_at_which_it_fires(
-    session: Session, now: datetime
-) -> None:
+def test_skipped_firings_of_a_cron_line_are_told_at_the_times_at_which_it_fires() -> None:
     line = "0,1,2,50 * * * *"
     made = make_node(make_olt(), "discovery", kind=NodeKind.DISCOVERY, cron=line)
-    refresh(now)
-    tick(now + 2 * HOUR + 40 * MINUTE)
-    refresh(now + 2 * HOUR + 40 * MINUTE)
-    for hour in (now, now + HOUR):
-        slots = detail(now + 3 * HOUR, hour).slots
-        assert [(one.at - hour) // MINUTE for one in slots] == [1, 2, 50, 60]
-    workflows.update_node(made.id, {"cron": "30 4 * * *"}, ACTOR, now + 3 * HOUR)
-    assert len(detail(now + 3 * HOUR, now).slots) == 4, "as the line was"
+    refresh(NOW)
+    tick(NOW + 2 * HOUR + 40 * MINUTE)
+    refresh(NOW + 2 * HOUR + 40 * MINUTE)
+    for hour in (NOW, NOW + HOUR):
+        assert [(one.at - hour) // MINUTE for one in detail(NOW + 3 * HOUR, hour).slots] == [1, 2, 50, 60]
+    workflows.update_node(made.id, {"cron": "30 4 * * *"}, ACTOR, NOW + 3 * HOUR)
+    assert len(detail(NOW + 3 * HOUR, NOW).slots) == 4, "as the line was"
 
 
-def test_slots_are_found_when_their_node_is_gone(session: Session, node: WorkflowNode, now: datetime) -> None:
-    tick(now + 5 * MINUTE)
-    run(pending_ones(session)[0], now + 5 * MINUTE, 1)
-    workflows.delete_node(node.id, ACTOR, now + 6 * MINUTE)
-    found = detail(now + 7 * MINUTE, now)
+def test_slots_are_found_when_their_node_is_gone(node: WorkflowNode) -> None:
+    tick(NOW + 5 * MINUTE)
+    run(pending_ones()[0], NOW + 5 * MINUTE, 1)
+    workflows.delete_node(node.id, ACTOR, NOW + 6 * MINUTE)
+    found = detail(NOW + 7 * MINUTE, NOW)
     assert [(one.node_id, one.status) for one in found.slots] == [(None, ExecutionStatus.SUCCESS)]
 
 
-def test_what_belongs_to_another_task_or_to_a_person_is_not_among_the_slots(
-    session: Session, node: WorkflowNode, now: datetime
-) -> None:
-    other = make_node(node.workflow.olt, "rx", kind=NodeKind.GET)
-    at(other, now + 5 * MINUTE, 300)
-    tick(now + 5 * MINUTE)
-    assert [one.node_id for one in detail(now + 6 * MINUTE, now).slots] == [node.id]
+def test_what_belongs_to_another_task_or_to_a_person_is_not_among_the_slots(node: WorkflowNode) -> None:
+    at(make_node(node.workflow.olt, "rx", kind=NodeKind.GET), NOW + 5 * MINUTE, 300)
+    tick(NOW + 5 * MINUTE)
+    assert [one.node_id for one in detail(NOW + 6 * MINUTE, NOW).slots] == [node.id]
 
 
-def test_changes_of_a_promise_are_told(session: Session, node: WorkflowNode, now: datetime) -> None:
-    facts = {"task_type": "discovery", "period_start": now.isoformat(), "before": 12, "after": 6}
-    for details in (facts, facts | {"task_type": "get_rx"}, facts | {"period_start": (now + HOUR).isoformat()}):
+def test_changes_of_a_promise_are_told(node: WorkflowNode) -> None:
+    facts = {"task_type": "discovery", "period_start": NOW.isoformat(), "before": 12, "after": 6}
+    for details in (facts, facts | {"task_type": "get_rx"}, facts | {"period_start": (NOW + HOUR).isoformat()}):
         db.session.add(CoordinatorLog(olt_id=node.workflow.olt_id, event_type="QUOTA_ADJUSTED", message="",
-                                      details=details, timestamp=now + MINUTE))  # fmt: skip
+                                      details=details, timestamp=NOW + MINUTE))  # fmt: skip
     db.session.commit()
-    changes = detail(now + 2 * MINUTE, now).changes
-    assert [(one.at, one.before, one.after) for one in changes] == [(now + MINUTE, 12, 6)]
+    changes = detail(NOW + 2 * MINUTE, NOW).changes
+    assert [(one.at, one.before, one.after) for one in changes] == [(NOW + MINUTE, 12, 6)]
 
 
-def test_nothing_stands_for_a_tracker_that_never_was(session: Session, now: datetime) -> None:
-    assert quota_slots.get(999, now) is None
+def test_nothing_stands_for_a_tracker_that_never_was() -> None:
+    assert quota_slots.get(999, NOW) is None
 
 
 # ----------------------------------------------------------------------------------------------------------- violations
 
 
 @pytest.fixture
-def broken(session: Session, now: datetime) -> datetime:
+def broken(session: Session) -> datetime:
     """Four violations: three of OLT 1 in different hours, one of OLT 2."""
     lima, cusco = make_olt().id, make_olt("OLT-CUSCO").id
-    add_violation(lima, "get_a", now - 3 * HOUR, Severity.LOW)
-    add_violation(lima, "get_b", now - 2 * HOUR, Severity.HIGH, notified=True, notified_at=now)
-    add_violation(cusco, "get_c", now - 2 * HOUR, Severity.CRITICAL)
-    add_violation(lima, "get_d", now - HOUR, Severity.HIGH)
-    return now
+    add_violation(lima, "get_a", NOW - 3 * HOUR, Severity.LOW)
+    add_violation(lima, "get_b", NOW - 2 * HOUR, Severity.HIGH, notified=True, notified_at=NOW)
+    add_violation(cusco, "get_c", NOW - 2 * HOUR, Severity.CRITICAL)
+    add_violation(lima, "get_d", NOW - HOUR, Severity.HIGH)
+    return NOW
 
 
 def test_violations_are_newest_first_and_filters_add_up(broken: datetime) -> None:
@@ -306,15 +297,14 @@ def test_paging_shows_every_violation_once(broken: datetime) -> None:
         assert found == ([4, 2, 1] if fields else [4, 3, 2, 1])
 
 
-def test_the_hours_that_the_close_judges_broken_are_the_violations(session: Session, now: datetime) -> None:
+def test_the_hours_that_the_close_judges_broken_are_the_violations() -> None:
     lima = make_olt().id
     for required in (1, 4, 5, 12):
         for done in range(required + 1):
-            add(lima, f"get_{required}_{done}", now, Counts(completed=done, failed=required - done))
-    closing.close_due(now + HOUR + MINUTE)
+            add(lima, f"get_{required}_{done}", NOW, Counts(completed=done, failed=required - done))
+    closing.close_due(NOW + HOUR + MINUTE)
     db.session.rollback()
-    hours = session.query(QuotaViolation).count()
-    glance = quotas.glance(now + HOUR + MINUTE)
+    hours, glance = db.session.query(QuotaViolation).count(), quotas.glance(NOW + HOUR + MINUTE)
     assert glance.last_hour == glance.last_day == hours > 0
 
 
@@ -323,7 +313,6 @@ def test_the_hours_that_the_close_judges_broken_are_the_violations(session: Sess
 
 @pytest.fixture
 def command(app: Flask) -> Run:
-    """Runs `flask quotas <words>`; expects exit code `code`."""
     return commands(app, "quotas")
 
 
@@ -334,8 +323,7 @@ def test_the_list_of_many_hours_is_newest_first_in_each_order(hour: datetime) ->
         ["discovery", "get_doomed", "get_late", "get_slower", "get_fine", "get_older"],
         ["discovery", "get_doomed", "get_late", "get_older"], ["get_older"], ["discovery"],
     ]  # fmt: skip
-    since = quota_list.page(quota_list.Filter(until=hour), hour).rows
-    assert [row.task_type for row in since] == ["get_older"]
+    assert [row.task_type for row in quota_list.page(quota_list.Filter(until=hour), hour).rows] == ["get_older"]
     met = quota_list.Filter(status=NOT_MET, since=hour - HOUR, until=hour)
     assert [row.task_type for row in quota_list.page(met, hour).rows] == ["get_older"]
     assert quota_list.page(quota_list.Filter(status=NOT_MET, since=hour), hour).rows == ()
@@ -378,33 +366,28 @@ def audited(monkeypatch: pytest.MonkeyPatch, *answers: Audited) -> list[float]:
 
 
 def difference(what: str) -> Audited:
-    key = quota.TrackerKey(1, "discovery", quota.hour_at(NOW))
-    return Audited(3, 40, (Difference(key, what, 2, 1),), 24)
+    return Audited(3, 40, (Difference(quota.TrackerKey(1, "discovery", quota.hour_at(NOW)), what, 2, 1),), 24)
 
 
 CLEAN = Audited(3, 40, (), 24)
 
 
-def test_the_audit_says_which_hours_and_olts_it_left_out(
-    session: Session, now: datetime, command: Run, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_audit_says_which_hours_and_olts_it_left_out(command: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     make_node(make_olt())
-    monkeypatch.setattr(clock, "now", lambda: now + MINUTE)
+    monkeypatch.setattr(clock, "now", lambda: NOW + MINUTE)
     told = command("audit", "--hours", "168").output
     assert "of older hours than these 167 something has been cleaned up" in told
     assert "not opened yet on 1 OLTs" in told
 
 
-def test_an_audit_without_differences_says_how_much_it_counted(session: Session, command: Run) -> None:
-    assert command("audit").output.splitlines() == [
-        "0 quotas of 24 hours looked at, 0 slots counted", "no differences",
-    ]  # fmt: skip
+def test_an_audit_without_differences_says_how_much_it_counted(command: Run) -> None:
+    assert command("audit").output.splitlines() == ["0 quotas of 24 hours looked at, 0 slots counted", "no differences"]
 
 
 def test_an_audit_finds_a_number_that_stands_for_nothing(
-    session: Session, node: WorkflowNode, now: datetime, command: Run, monkeypatch: pytest.MonkeyPatch
+    node: WorkflowNode, command: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(clock, "now", lambda: now + MINUTE)
+    monkeypatch.setattr(clock, "now", lambda: NOW + MINUTE)
     assert "1 quotas of 1 hours looked at, 12 slots counted" in command("audit", "--hours", "1").output
     with transaction() as writing:
         writing.execute(update(QuotaTracker).values(quota_completed=1, quota_pending=11))
@@ -413,23 +396,19 @@ def test_an_audit_finds_a_number_that_stands_for_nothing(
     assert '"differences"' in command("audit", "--json", "--hours", "1", code=1).output
 
 
-def test_where_only_what_is_pending_differs_the_audit_looks_again(
-    session: Session, command: Run, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_where_only_pending_slots_differ_the_audit_looks_again(command: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     waits = audited(monkeypatch, difference("pending"), CLEAN)
     assert "no differences" in command("audit").output
     assert waits == [6.0]
 
 
-def test_the_audit_looks_three_times_and_no_more(
-    session: Session, command: Run, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_audit_looks_three_times_and_no_more(command: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     waits = audited(monkeypatch, *[difference("pending")] * 3)
     command("audit", code=1)
     assert waits == [6.0, 6.0]
 
 
-def test_any_other_difference_is_told_at_once(session: Session, command: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_any_other_difference_is_told_at_once(command: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     waits = audited(monkeypatch, difference("completed"))
     command("audit", code=1)
     assert waits == []

@@ -1,7 +1,6 @@
 """Promises on both databases: each slot of each node is counted once, whatever happens to it."""
 
 from collections import Counter
-from collections.abc import Iterator
 from datetime import datetime
 from random import Random
 
@@ -13,21 +12,21 @@ from sqlalchemy.orm import Session
 
 from portal.domain import quota
 from portal.domain.composite import CompositeResult, StepResult
-from portal.domain.statuses import ErrorKind, ExecutionStatus, LossCause, NodeKind, StepStatus
+from portal.domain.statuses import ErrorKind, ExecutionStatus, NodeKind, StepStatus
 from portal.extensions import db, transaction
 from portal.services.accounting import quotas
 from portal.services.coordinating import trackers
 from portal.services.coordinating.audit import audit
-from portal.services.dispatch import executions, run_requests, slots
+from portal.services.dispatch import executions, run_requests
 from portal.services.network import olts, workflows
 from portal.tables import CoordinatorState, Execution, Olt, QuotaLoss, QuotaTracker, WorkflowNode
-from portal.web.words import face
-from scheduler import due, planner
-from scheduler.tick import next_cron
 from testing.builders import make_node, make_olt
-from testing.cast import ACTOR, HOUR, MINUTE, SECOND
+from testing.cast import ACTOR, HOUR, MINUTE, NOW, SECOND
+from testing.rows import set_rows
 from testing.threads import at_once
-from testing.ticking import tick
+from testing.ticking import take, tick
+
+pytestmark = pytest.mark.usefixtures("session")
 
 
 def at(node: WorkflowNode, moment: datetime, interval: int) -> None:
@@ -48,22 +47,22 @@ def refresh(now: datetime) -> list[trackers.Adjusted]:
         return trackers.refresh(session, [quota.hour_at(now) - HOUR, quota.hour_at(now)], now)
 
 
-def tracker(session: Session, hour: datetime, task_type: str = "discovery") -> QuotaTracker:
-    session.rollback()
+def tracker(hour: datetime, task_type: str = "discovery") -> QuotaTracker:
+    db.session.rollback()
     query = select(QuotaTracker).where(QuotaTracker.period_start == hour, QuotaTracker.task_type == task_type)
-    return session.scalars(query).one()
+    return db.session.scalars(query).one()
 
 
-def counts(session: Session, hour: datetime, task_type: str = "discovery") -> tuple[int, ...]:
+def counts(hour: datetime, task_type: str = "discovery") -> tuple[int, ...]:
     """(required, completed, failed, skipped, pending)."""
-    row = tracker(session, hour, task_type)
+    row = tracker(hour, task_type)
     return row.quota_required, row.quota_completed, row.quota_failed, row.quota_skipped, row.quota_pending
 
 
-def lost(session: Session) -> dict[str, int]:
-    session.rollback()
+def lost() -> dict[str, int]:
+    db.session.rollback()
     sums: Counter[str] = Counter()
-    for row in session.scalars(select(QuotaLoss)):
+    for row in db.session.scalars(select(QuotaLoss)):
         sums[row.cause.value] += row.failed + row.skipped
     return dict(sums)
 
@@ -78,166 +77,145 @@ def run(execution: Execution, now: datetime, token: int, kind: ErrorKind | None 
     executions.finish(execution.id, token, CompositeResult((step,)), now + 2 * SECOND)
 
 
-def pending_ones(session: Session) -> list[Execution]:
-    session.rollback()
-    return list(session.scalars(select(Execution).where(Execution.status == ExecutionStatus.PENDING)))
+def pending_ones() -> list[Execution]:
+    db.session.rollback()
+    return list(db.session.scalars(select(Execution).where(Execution.status == ExecutionStatus.PENDING)))
 
 
 @pytest.fixture
-def node(session: Session, now: datetime) -> WorkflowNode:
+def node(session: Session) -> WorkflowNode:
     """A discovery each five minutes, its next slot at 10:05."""
     made = make_node(make_olt(), "discovery", kind=NodeKind.DISCOVERY)
-    at(made, now + 5 * MINUTE, 300)
+    at(made, NOW + 5 * MINUTE, 300)
     return made
 
 
-def test_a_node_enabled_at_ten_to_the_hour_promises_two_runs_and_then_twelve(
-    session: Session, node: WorkflowNode, now: datetime
-) -> None:
-    workflows.set_node_enabled(node.id, False, ACTOR, now)
-    workflows.set_node_enabled(node.id, True, ACTOR, now + 50 * MINUTE)
-    refresh(now + 50 * MINUTE)
-    assert counts(session, now) == (2, 0, 0, 0, 2)
+def test_a_node_enabled_at_ten_to_the_hour_promises_two_runs_and_then_twelve(node: WorkflowNode) -> None:
+    workflows.set_node_enabled(node.id, False, ACTOR, NOW)
+    workflows.set_node_enabled(node.id, True, ACTOR, NOW + 50 * MINUTE)
+    refresh(NOW + 50 * MINUTE)
+    assert counts(NOW) == (2, 0, 0, 0, 2)
     with transaction() as writing:
-        trackers.refresh(writing, [now + HOUR], now + 50 * MINUTE)
-    assert counts(session, now + HOUR) == (12, 0, 0, 0, 12)
+        trackers.refresh(writing, [NOW + HOUR], NOW + 50 * MINUTE)
+    assert counts(NOW + HOUR) == (12, 0, 0, 0, 12)
 
 
-def test_the_slot_of_the_full_hour_belongs_to_the_hour_that_ends_with_it(
-    session: Session, node: WorkflowNode, now: datetime
-) -> None:
-    at(node, now + HOUR, 3600)
-    refresh(now)
-    assert counts(session, now) == (1, 0, 0, 0, 1)
-    refresh(now + HOUR)
-    assert counts(session, now + HOUR) == (1, 0, 0, 0, 1)
+def test_the_slot_of_the_full_hour_belongs_to_the_hour_that_ends_with_it(node: WorkflowNode) -> None:
+    at(node, NOW + HOUR, 3600)
+    refresh(NOW)
+    assert counts(NOW) == (1, 0, 0, 0, 1)
+    refresh(NOW + HOUR)
+    assert counts(NOW + HOUR) == (1, 0, 0, 0, 1)
 
 
-def test_a_slot_is_settled_in_the_transaction_that_ends_its_execution(
-    session: Session, node: WorkflowNode, now: datetime
-) -> None:
-    refresh(now)
-    tick(now + 5 * MINUTE)
-    assert counts(session, now) == (12, 0, 0, 0, 12)
-    run(pending_ones(session)[0], now + 5 * MINUTE, 1)
-    assert counts(session, now) == (12, 1, 0, 0, 11)
-    kept = tracker(session, now)
-    assert (kept.total_duration_ms, kept.avg_duration_ms) == (2000, 2000)
+def test_a_slot_is_settled_in_the_transaction_that_ends_its_execution(node: WorkflowNode) -> None:
+    refresh(NOW)
+    tick(NOW + 5 * MINUTE)
+    assert counts(NOW) == (12, 0, 0, 0, 12)
+    run(pending_ones()[0], NOW + 5 * MINUTE, 1)
+    assert counts(NOW) == (12, 1, 0, 0, 11)
+    assert (tracker(NOW).total_duration_ms, tracker(NOW).avg_duration_ms) == (2000, 2000)
 
 
-def test_a_transaction_that_is_rolled_back_settles_nothing(session: Session, node: WorkflowNode, now: datetime) -> None:
-    refresh(now)
-    key = quota.TrackerKey(node.workflow.olt_id, "discovery", now)
+def test_a_transaction_that_is_rolled_back_settles_nothing(node: WorkflowNode) -> None:
+    refresh(NOW)
+    key = quota.TrackerKey(node.workflow.olt_id, "discovery", NOW)
     with pytest.raises(RuntimeError), transaction() as writing:
-        quotas.settle(writing, [quota.Settlement(key, ExecutionStatus.SUCCESS, None)], now)
+        quotas.settle(writing, [quota.Settlement(key, ExecutionStatus.SUCCESS, None)], NOW)
         raise RuntimeError
     with transaction():
         pass
-    assert counts(session, now) == (12, 0, 0, 0, 12)
+    assert counts(NOW) == (12, 0, 0, 0, 12)
 
 
-def test_a_failure_counts_once_however_often_it_is_tried(session: Session, node: WorkflowNode, now: datetime) -> None:
-    refresh(now)
-    tick(now + 5 * MINUTE)
-    execution = pending_ones(session)[0]
+def test_a_failure_counts_once_however_often_it_is_tried(node: WorkflowNode) -> None:
+    refresh(NOW)
+    tick(NOW + 5 * MINUTE)
+    execution = pending_ones()[0]
     for number in range(3):
-        run(execution, now + 5 * MINUTE + number * 10 * SECOND, number + 1, ErrorKind.DEVICE)
-    assert lost(session) == {"device": 1}, "the third was its last"
-    tick(now + 10 * MINUTE)
-    assert counts(session, now)[1:4] == (0, 1, 0)
-    assert lost(session) == {"device": 1}
+        run(execution, NOW + 5 * MINUTE + number * 10 * SECOND, number + 1, ErrorKind.DEVICE)
+    assert lost() == {"device": 1}, "the third was its last"
+    tick(NOW + 10 * MINUTE)
+    assert counts(NOW)[1:4] == (0, 1, 0)
+    assert lost() == {"device": 1}
 
 
-def test_slots_that_passed_while_nothing_ticked_are_lost_to_the_restart_in_the_hours_they_belong_to(
-    session: Session, node: WorkflowNode, now: datetime
-) -> None:
-    refresh(now)
-    tick(now + 2 * HOUR + 3 * MINUTE)  # 12:00 too: it is late by more than half its interval
-    refresh(now + 2 * HOUR + 3 * MINUTE)
-    assert counts(session, now) == counts(session, now + HOUR) == (12, 0, 0, 12, 0)
-    assert lost(session) == {"restart": 24}
-    assert audit(now + 2 * HOUR + 3 * MINUTE, 3).differences == ()
+def test_slots_that_passed_while_nothing_ticked_are_lost_to_the_restart_in_their_hours(node: WorkflowNode) -> None:
+    refresh(NOW)
+    tick(NOW + 2 * HOUR + 3 * MINUTE)  # 12:00 too: it is late by more than half its interval
+    refresh(NOW + 2 * HOUR + 3 * MINUTE)
+    assert counts(NOW) == counts(NOW + HOUR) == (12, 0, 0, 12, 0)
+    assert lost() == {"restart": 24}
+    assert audit(NOW + 2 * HOUR + 3 * MINUTE, 3).differences == ()
 
 
-def test_what_a_person_asks_for_is_nobodys_promise(session: Session, node: WorkflowNode, now: datetime) -> None:
-    refresh(now)
-    run_requests.run_now(node.id, ACTOR, now + MINUTE)
-    run(pending_ones(session)[0], now + MINUTE, 1)
-    assert counts(session, now) == (12, 0, 0, 0, 12)
-    assert audit(now + MINUTE, 1).differences == ()
+def test_what_a_person_asks_for_is_nobodys_promise(node: WorkflowNode) -> None:
+    refresh(NOW)
+    run_requests.run_now(node.id, ACTOR, NOW + MINUTE)
+    run(pending_ones()[0], NOW + MINUTE, 1)
+    assert counts(NOW) == (12, 0, 0, 0, 12)
+    assert audit(NOW + MINUTE, 1).differences == ()
 
 
-def test_disabling_a_node_takes_its_slots_to_come_out_of_the_promise(
-    session: Session, node: WorkflowNode, now: datetime
-) -> None:
-    refresh(now)
-    tick(now + 5 * MINUTE)
-    workflows.set_node_enabled(node.id, False, ACTOR, now + 6 * MINUTE)
-    changed = refresh(now + 6 * MINUTE)
-    assert [(one.before, one.after) for one in changed] == [(12, 1)]
-    assert counts(session, now) == (1, 0, 0, 1, 0)
-    assert lost(session) == {"disabled": 1}
+def test_disabling_a_node_takes_its_slots_to_come_out_of_the_promise(node: WorkflowNode) -> None:
+    refresh(NOW)
+    tick(NOW + 5 * MINUTE)
+    workflows.set_node_enabled(node.id, False, ACTOR, NOW + 6 * MINUTE)
+    assert [(one.before, one.after) for one in refresh(NOW + 6 * MINUTE)] == [(12, 1)]
+    assert counts(NOW) == (1, 0, 0, 1, 0)
+    assert lost() == {"disabled": 1}
 
 
-def one_run(session: Session, now: datetime) -> None:
+def one_run() -> None:
     """An hour is promised and its first slot kept."""
-    refresh(now)
-    tick(now + 5 * MINUTE)
-    run(pending_ones(session)[0], now + 5 * MINUTE, 1)
+    refresh(NOW)
+    tick(NOW + 5 * MINUTE)
+    run(pending_ones()[0], NOW + 5 * MINUTE, 1)
 
 
-def test_a_new_interval_keeps_what_was_settled_and_promises_at_the_new_pace(
-    session: Session, node: WorkflowNode, now: datetime
-) -> None:
-    one_run(session, now)
-    workflows.update_node(node.id, {"interval": "10m"}, ACTOR, now + 6 * MINUTE)  # next 10:10, then each ten minutes
-    refresh(now + 6 * MINUTE)
-    assert counts(session, now) == (7, 1, 0, 0, 6)
-    paces = [(one["interval"], one["slots"]) for one in tracker(session, now).basis]
-    assert paces == [(300, 12), (600, 6)]
+def test_a_new_interval_keeps_what_was_settled_and_promises_at_the_new_pace(node: WorkflowNode) -> None:
+    one_run()
+    workflows.update_node(node.id, {"interval": "10m"}, ACTOR, NOW + 6 * MINUTE)  # next 10:10, then each ten minutes
+    refresh(NOW + 6 * MINUTE)
+    assert counts(NOW) == (7, 1, 0, 0, 6)
+    assert [(one["interval"], one["slots"]) for one in tracker(NOW).basis] == [(300, 12), (600, 6)]
 
 
-def test_refreshing_again_changes_nothing(session: Session, node: WorkflowNode, now: datetime) -> None:
-    assert len(refresh(now)) == 1
-    assert refresh(now) == []
+def test_refreshing_again_changes_nothing(node: WorkflowNode) -> None:
+    assert len(refresh(NOW)) == 1
+    assert refresh(NOW) == []
 
 
-def test_the_database_refuses_a_tracker_that_does_not_add_up(
-    session: Session, node: WorkflowNode, now: datetime
-) -> None:
-    refresh(now)
+def test_the_database_refuses_a_tracker_that_does_not_add_up(node: WorkflowNode) -> None:
+    refresh(NOW)
     with pytest.raises(IntegrityError), transaction() as writing:
         writing.execute(update(QuotaTracker).values(quota_completed=5))
 
 
-def test_the_audit_finds_a_number_that_does_not_stand_for_its_executions(
-    session: Session, node: WorkflowNode, now: datetime
-) -> None:
-    one_run(session, now)
+def test_the_audit_finds_a_number_that_does_not_stand_for_its_executions(node: WorkflowNode) -> None:
+    one_run()
     with transaction() as writing:
         writing.execute(update(QuotaTracker).values(quota_completed=2, quota_pending=10))
-    found = audit(now + 6 * MINUTE, 1).differences
+    found = audit(NOW + 6 * MINUTE, 1).differences
     assert {(one.what, one.stored, one.counted) for one in found} == {("completed", 2, 1), ("pending", 10, 11)}
 
 
-def test_an_execution_that_ends_while_the_promise_is_recounted_is_counted_once(
-    app: Flask, session: Session, node: WorkflowNode, now: datetime
-) -> None:
-    refresh(now)
-    tick(now + 5 * MINUTE)
-    ident = pending_ones(session)[0].id
-    session.rollback()
+def test_an_execution_that_ends_while_the_promise_is_recounted_is_counted_once(app: Flask, node: WorkflowNode) -> None:
+    refresh(NOW)
+    tick(NOW + 5 * MINUTE)
+    ident = pending_ones()[0].id
+    db.session.rollback()
 
     def finish() -> None:
-        run(db.session.get_one(Execution, ident), now + 5 * MINUTE, 1)
+        run(db.session.get_one(Execution, ident), NOW + 5 * MINUTE, 1)
 
     def recount() -> None:
         for _ in range(20):
-            refresh(now + 6 * MINUTE)
+            refresh(NOW + 6 * MINUTE)
 
     at_once(app, [finish, recount])
-    assert counts(session, now) == (12, 1, 0, 0, 11)
-    assert audit(now + 6 * MINUTE, 1).differences == ()
+    assert counts(NOW) == (12, 1, 0, 0, 11)
+    assert audit(NOW + 6 * MINUTE, 1).differences == ()
 
 
 # Random histories
@@ -246,13 +224,13 @@ def test_an_execution_that_ends_while_the_promise_is_recounted_is_counted_once(
 class _History:
     """Two OLTs with three nodes each, through two hours of ticks, runs, failures, edits and stops."""
 
-    def __init__(self, session: Session, seed: int, now: datetime) -> None:
-        self.session, self.chance, self.now = session, Random(seed), now
+    def __init__(self, seed: int) -> None:
+        self.chance, self.now = Random(seed), NOW
         self.token = 0
         for olt in (make_olt(), make_olt(name="OLT-CUSCO", address="127.0.0.2")):
             for key, interval in (("discovery", 900), ("rx", 300), ("names", 420)):
                 kind = NodeKind.DISCOVERY if key == "discovery" else NodeKind.GET
-                at(make_node(olt, key, kind=kind), now + self.chance.randint(1, 300) * SECOND, interval)
+                at(make_node(olt, key, kind=kind), NOW + self.chance.randint(1, 300) * SECOND, interval)
 
     def go(self, minutes: int) -> None:
         for _ in range(minutes * 2):
@@ -266,7 +244,7 @@ class _History:
                 refresh(self.now)
 
     def _poll(self) -> None:
-        for execution in pending_ones(self.session):
+        for execution in pending_ones():
             if self.chance.random() < 0.4 or (execution.not_before and execution.not_before > self.now):
                 continue
             self.token += 1
@@ -283,11 +261,10 @@ class _History:
             executions.finish(execution.id, self.token, CompositeResult((step,)), self.now + SECOND)
 
     def _meddle(self) -> None:
-        nodes = list(self.session.scalars(select(WorkflowNode)))
-        olt_ids = list(self.session.scalars(select(Olt.id)))
-        node, olt_id = self.chance.choice(nodes), self.chance.choice(olt_ids)
+        nodes = list(db.session.scalars(select(WorkflowNode)))
+        node, olt_id = self.chance.choice(nodes), self.chance.choice(list(db.session.scalars(select(Olt.id))))
         enabled = node.enabled
-        self.session.rollback()
+        db.session.rollback()
         deeds = (
             lambda: workflows.set_node_enabled(node.id, not enabled, ACTOR, self.now),
             lambda: workflows.update_node(node.id, {"interval": f"{self.chance.choice((5, 7, 10, 15))}m",
@@ -301,65 +278,55 @@ class _History:
         self.chance.choice(deeds)()
 
     def _cancel(self) -> None:
-        waiting = pending_ones(self.session)
-        self.session.rollback()
+        waiting = pending_ones()
+        db.session.rollback()
         if waiting:
             run_requests.cancel(waiting[0].id, ACTOR, self.now)
 
 
 @pytest.fixture(params=range(4))
-def history(request: pytest.FixtureRequest, session: Session, now: datetime) -> Iterator[_History]:
-    made = _History(session, request.param, now)
-    refresh(now)
-    yield made
+def history(request: pytest.FixtureRequest, session: Session) -> _History:
+    made = _History(request.param)
+    refresh(NOW)
+    return made
 
 
 @pytest.mark.slow
 def test_every_tracker_stands_for_its_executions_after_any_history(history: _History) -> None:
     history.go(130)
     with transaction() as session:
-        hours = [quota.hour_at(history.now) - back * HOUR for back in (2, 1, 0)]
-        trackers.refresh(session, hours, history.now)
+        trackers.refresh(session, [quota.hour_at(history.now) - back * HOUR for back in (2, 1, 0)], history.now)
     audited = audit(history.now, 3)
     assert audited.differences == () and audited.trackers >= 6
-    for row in history.session.scalars(select(QuotaTracker)):
+    for row in db.session.scalars(select(QuotaTracker)):
         same = (QuotaLoss.olt_id == row.olt_id, QuotaLoss.task_type == row.task_type,
                 QuotaLoss.period_start == row.period_start)  # fmt: skip
-        losses = history.session.scalars(select(QuotaLoss).where(*same)).all()
+        losses = db.session.scalars(select(QuotaLoss).where(*same)).all()
         assert sum(one.failed for one in losses) == row.quota_failed
         assert sum(one.skipped for one in losses) == row.quota_skipped
 
 
-def test_each_cause_has_a_word_of_its_own() -> None:
-    assert len({face(one).label for one in LossCause}) == len(LossCause)
-
-
-# How long the runs took
-
-
-def test_a_slot_that_became_no_execution_adds_no_time(session: Session, node: WorkflowNode, now: datetime) -> None:
-    refresh(now)
+def test_a_slot_that_became_no_execution_adds_no_time(node: WorkflowNode) -> None:
+    refresh(NOW)
     for number in (1, 2, 3):
-        tick(now + number * 5 * MINUTE)  # the first still waits for its poller
-    kept = tracker(session, now)
+        tick(NOW + number * 5 * MINUTE)  # the first still waits for its poller
+    kept = tracker(NOW)
     assert (kept.quota_skipped, kept.total_duration_ms, kept.timed) == (2, 0, 0)
 
 
-def test_the_mean_duration_is_that_of_the_runs_that_have_one(
-    session: Session, node: WorkflowNode, now: datetime
-) -> None:
-    refresh(now)
+def test_the_mean_duration_is_that_of_the_runs_that_have_one(node: WorkflowNode) -> None:
+    refresh(NOW)
     for number in (1, 2):
-        tick(now + number * 5 * MINUTE)
-        run(pending_ones(session)[0], now + number * 5 * MINUTE, number)
-    tick(now + 15 * MINUTE)
-    run_requests.cancel(pending_ones(session)[0].id, ACTOR, now + 15 * MINUTE)  # it never ran
-    tick(now + 20 * MINUTE)
-    ident = pending_ones(session)[0].id
-    executions.start(ident, 9, "poller-1", now + 20 * MINUTE, now + HOUR)
-    workflows.set_node_enabled(node.id, False, ACTOR, now + 20 * MINUTE)
-    executions.give_up_lease(ident, 9, "told to stop", now + 20 * MINUTE + 8 * SECOND, aborted=True)
-    kept = tracker(session, now)
+        tick(NOW + number * 5 * MINUTE)
+        run(pending_ones()[0], NOW + number * 5 * MINUTE, number)
+    tick(NOW + 15 * MINUTE)
+    run_requests.cancel(pending_ones()[0].id, ACTOR, NOW + 15 * MINUTE)  # it never ran
+    tick(NOW + 20 * MINUTE)
+    ident = pending_ones()[0].id
+    executions.start(ident, 9, "poller-1", NOW + 20 * MINUTE, NOW + HOUR)
+    workflows.set_node_enabled(node.id, False, ACTOR, NOW + 20 * MINUTE)
+    executions.give_up_lease(ident, 9, "told to stop", NOW + 20 * MINUTE + 8 * SECOND, aborted=True)
+    kept = tracker(NOW)
     assert (kept.quota_completed, kept.quota_skipped) == (2, 2)
     assert (kept.total_duration_ms, kept.timed, kept.avg_duration_ms) == (12_000, 3, 4_000)
 
@@ -369,77 +336,55 @@ def test_the_mean_duration_is_that_of_the_runs_that_have_one(
 
 @pytest.fixture
 def from_end(app: Flask) -> None:
-    """The setting."""
     app.config["NEXTCHECK_MODE"] = "from_end"
 
 
-def take_from_end(now: datetime) -> None:
-    slots.take(
-        lambda session: due.select_due(session, now),
-        lambda masters: planner.plan(masters, now, next_cron, from_end=True), now,
-    )  # fmt: skip
+@pytest.mark.usefixtures("from_end")
+def test_a_node_that_runs_promises_its_run_and_what_its_interval_leaves_room_for_after_it(node: WorkflowNode) -> None:
+    take(NOW + 5 * MINUTE, from_end=True)
+    assert db.session.get_one(WorkflowNode, node.id, populate_existing=True).next_run_at is None
+    refresh(NOW + 5 * MINUTE)
+    assert counts(NOW) == (12, 0, 0, 0, 12)  # this run, then 10:10 … 11:00
+    refresh(NOW + 58 * MINUTE)
+    assert counts(NOW) == (1, 0, 0, 0, 1)  # its next is due in five minutes
 
 
 @pytest.mark.usefixtures("from_end")
-def test_a_node_that_runs_promises_its_run_and_what_its_interval_leaves_room_for_after_it(
-    session: Session, node: WorkflowNode, now: datetime
-) -> None:
-    take_from_end(now + 5 * MINUTE)
-    assert session.get_one(WorkflowNode, node.id, populate_existing=True).next_run_at is None
-    refresh(now + 5 * MINUTE)
-    assert counts(session, now) == (12, 0, 0, 0, 12)  # this run, then 10:10 … 11:00
-    refresh(now + 58 * MINUTE)
-    assert counts(session, now) == (1, 0, 0, 0, 1)  # its next is due in five minutes
+def test_a_node_that_was_disabled_while_it_runs_promises_no_more_than_that_run(node: WorkflowNode) -> None:
+    take(NOW + 5 * MINUTE, from_end=True)
+    executions.start(pending_ones()[0].id, 1, "poller-1", NOW + 5 * MINUTE, NOW + HOUR)
+    workflows.set_node_enabled(node.id, False, ACTOR, NOW + 6 * MINUTE)
+    refresh(NOW + 6 * MINUTE)
+    assert counts(NOW)[0] == 1
 
 
 @pytest.mark.usefixtures("from_end")
-def test_a_node_that_was_disabled_while_it_runs_promises_no_more_than_that_run(
-    session: Session, node: WorkflowNode, now: datetime
-) -> None:
-    take_from_end(now + 5 * MINUTE)
-    executions.start(pending_ones(session)[0].id, 1, "poller-1", now + 5 * MINUTE, now + HOUR)
-    workflows.set_node_enabled(node.id, False, ACTOR, now + 6 * MINUTE)
-    refresh(now + 6 * MINUTE)
-    assert counts(session, now)[0] == 1
+def test_a_run_that_a_person_asked_for_gives_a_node_without_a_clock_no_slots(node: WorkflowNode) -> None:
+    workflows.set_node_enabled(node.id, False, ACTOR, NOW)
+    run_requests.run_now(node.id, ACTOR, NOW + MINUTE)
+    workflows.set_node_enabled(node.id, True, ACTOR, NOW + MINUTE)
+    set_rows(WorkflowNode, next_run_at=None)
+    assert refresh(NOW + 2 * MINUTE) == []
 
 
-@pytest.mark.usefixtures("from_end")
-def test_a_run_that_a_person_asked_for_gives_a_node_without_a_clock_no_slots(
-    session: Session, node: WorkflowNode, now: datetime
-) -> None:
-    workflows.set_node_enabled(node.id, False, ACTOR, now)
-    run_requests.run_now(node.id, ACTOR, now + MINUTE)
-    workflows.set_node_enabled(node.id, True, ACTOR, now + MINUTE)
-    session.execute(update(WorkflowNode).values(next_run_at=None))
-    session.commit()
-    assert refresh(now + 2 * MINUTE) == []
-
-
-# The audit
-
-
-def test_at_the_start_of_an_hour_what_is_pending_is_compared_where_the_hour_is_opened(
-    session: Session, node: WorkflowNode, now: datetime
-) -> None:
-    refresh(now)
-    tick(now + 5 * MINUTE)
+def test_at_the_start_of_an_hour_what_is_pending_is_compared_where_the_hour_is_opened(node: WorkflowNode) -> None:
+    refresh(NOW)
+    tick(NOW + 5 * MINUTE)
     for minute in (5, 65):
-        tick(now + minute * MINUTE)
-        for one in pending_ones(session):
-            run(one, now + minute * MINUTE, minute)
-    found = audit(now + HOUR + 6 * MINUTE, 1)
+        tick(NOW + minute * MINUTE)
+        for one in pending_ones():
+            run(one, NOW + minute * MINUTE, minute)
+    found = audit(NOW + HOUR + 6 * MINUTE, 1)
     assert (found.unopened, found.differences) == (1, ())
-    refresh(now + HOUR + 6 * MINUTE)
+    refresh(NOW + HOUR + 6 * MINUTE)
     with transaction() as writing:
         writing.execute(update(QuotaTracker).values(quota_completed=0, quota_required=QuotaTracker.quota_pending,
                                                     quota_failed=0, quota_skipped=0))  # fmt: skip
-    found = audit(now + HOUR + 6 * MINUTE, 1)
+    found = audit(NOW + HOUR + 6 * MINUTE, 1)
     assert found.unopened == 0 and {one.what for one in found.differences} == {"completed"}
 
 
-def test_the_audit_looks_at_no_hour_of_which_something_is_cleaned_up(
-    app: Flask, session: Session, node: WorkflowNode, now: datetime
-) -> None:
-    assert audit(now, 168).hours == 167  # of the decision log
+def test_the_audit_looks_at_no_hour_of_which_something_is_cleaned_up(app: Flask, node: WorkflowNode) -> None:
+    assert audit(NOW, 168).hours == 167  # of the decision log
     app.config["RETENTION_DAYS"] = 2
-    assert [audit(now, hours).hours for hours in (168, 47, 1)] == [47, 47, 1]
+    assert [audit(NOW, hours).hours for hours in (168, 47, 1)] == [47, 47, 1]

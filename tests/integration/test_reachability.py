@@ -8,25 +8,18 @@ from sqlalchemy import select
 from sqlalchemy.orm import Session
 
 from portal.domain.composite import CompositeResult, StepResult
-from portal.domain.statuses import (
-    ErrorKind,
-    EventType,
-    ExecutionStatus,
-    OltState,
-    SkipReason,
-    StepStatus,
-    Trigger,
-)
+from portal.domain.statuses import ErrorKind, EventType, ExecutionStatus, OltState, SkipReason, StepStatus, Trigger
 from portal.services.dispatch import executions, reachability
-from portal.services.errors import Invalid, NotFound
+from portal.services.errors import NotFound
 from portal.services.network import olts
 from portal.tables import AuditLog, CoordinatorLog, Execution, Olt, WorkflowNode
 from testing.builders import make_execution, make_node, make_olt
-from testing.cast import ACTOR, MINUTE, SECOND
+from testing.cast import ACTOR, MINUTE, NOW, SECOND
+from testing.refusals import errors_of
 
 
 @pytest.fixture
-def node(session: Session, now: datetime) -> WorkflowNode:
+def node(session: Session) -> WorkflowNode:
     """A master without retries on OLT-LIMA."""
     return make_node(make_olt(), max_retries=0)
 
@@ -58,53 +51,46 @@ def changes(session: Session) -> list[CoordinatorLog]:
     return list(session.scalars(select(CoordinatorLog).where(wanted).order_by(CoordinatorLog.id)))
 
 
-def test_three_silent_executions_in_a_row_make_an_olt_unreachable(
-    session: Session, node: WorkflowNode, now: datetime
-) -> None:
+def test_three_silent_executions_in_a_row_make_an_olt_unreachable(session: Session, node: WorkflowNode) -> None:
     olt = node.workflow.olt
-    silence(session, node, now, 2)
+    silence(session, node, NOW, 2)
     assert (olt.state, olt.consecutive_failures, changes(session)) == (OltState.UNKNOWN, 2, [])
-    end = silence(session, node, now + 2 * MINUTE, 1)
+    end = silence(session, node, NOW + 2 * MINUTE, 1)
     assert (olt.state, olt.state_since, olt.consecutive_failures) == (OltState.UNREACHABLE, end, 3)
     assert (olt.probe_at, olt.probes_sent) == (end + 30 * SECOND, 0)
     (row,) = changes(session)
-    assert (row.level, row.olt_id, row.details["before"], row.details["after"]) == (
-        "ERROR", olt.id, "unknown", "unreachable",
-    )  # fmt: skip
-    assert row.details["failures"] == 3 and "no answer" in row.details["error"]
+    assert (row.level, row.olt_id, row.details["failures"]) == ("ERROR", olt.id, 3)
+    assert (row.details["before"], row.details["after"]) == ("unknown", "unreachable")
+    assert "no answer" in row.details["error"]
 
 
-def test_what_the_driver_said_is_kept_beside_the_decision_and_not_in_its_sentence(
-    session: Session, node: WorkflowNode, now: datetime
-) -> None:
+def test_what_a_driver_said_is_kept_beside_a_decision_not_in_its_sentence(session: Session, node: WorkflowNode) -> None:
     """The sentence is said in the reader's language; the driver speaks English only."""
-    silence(session, node, now, 3)
+    silence(session, node, NOW, 3)
     (row,) = changes(session)
     assert row.message == "OLT-LIMA: Not read yet → Unreachable: silent executions in a row: 3"
     assert "no answer" not in str(row.details["said"])
 
 
-def test_an_answer_in_between_starts_the_count_again(session: Session, node: WorkflowNode, now: datetime) -> None:
-    silence(session, node, now, 2)
-    run(session, node, now + 2 * MINUTE, ErrorKind.NO_SUCH_OBJECT, answers=2)
+def test_an_answer_in_between_starts_the_count_again(session: Session, node: WorkflowNode) -> None:
+    silence(session, node, NOW, 2)
+    run(session, node, NOW + 2 * MINUTE, ErrorKind.NO_SUCH_OBJECT, answers=2)
     assert (node.workflow.olt.state, node.workflow.olt.consecutive_failures) == (OltState.UP, 0)
-    silence(session, node, now + 3 * MINUTE, 2)
+    silence(session, node, NOW + 3 * MINUTE, 2)
     assert node.workflow.olt.state is OltState.UP
 
 
-def test_an_olt_that_answered_once_in_a_run_that_failed_is_up(
-    session: Session, node: WorkflowNode, now: datetime
-) -> None:
-    run(session, node, now, ErrorKind.TIMEOUT, answers=1)
+def test_an_olt_that_answered_once_in_a_run_that_failed_is_up(session: Session, node: WorkflowNode) -> None:
+    run(session, node, NOW, ErrorKind.TIMEOUT, answers=1)
     assert (node.workflow.olt.state, node.workflow.olt.consecutive_failures) == (OltState.UP, 0)
 
 
-def test_tries_of_one_execution_count_once(session: Session, now: datetime) -> None:
+def test_tries_of_one_execution_count_once(session: Session) -> None:
     node = make_node(make_olt(), max_retries=2, retry_delay=60, interval="15m")
-    execution = run(session, node, now, ErrorKind.TIMEOUT)
+    execution = run(session, node, NOW, ErrorKind.TIMEOUT)
     assert (execution.status, node.workflow.olt.consecutive_failures) == (ExecutionStatus.PENDING, 0)
     for number in (1, 2):
-        moment = now + number * 2 * MINUTE
+        moment = NOW + number * 2 * MINUTE
         assert executions.start(execution.id, 100 + number, "poller", moment, moment + 15 * SECOND)
         step = StepResult(node.id, StepStatus.FAILED, pdus=2, timeouts=2, error_kind=ErrorKind.TIMEOUT)
         executions.finish(execution.id, 100 + number, CompositeResult((step,)), moment + SECOND)
@@ -112,25 +98,24 @@ def test_tries_of_one_execution_count_once(session: Session, now: datetime) -> N
     assert (execution.status, node.workflow.olt.consecutive_failures) == (ExecutionStatus.FAILED, 1)
 
 
-def test_zero_switches_giving_up_off(app: Flask, session: Session, node: WorkflowNode, now: datetime) -> None:
+def test_zero_switches_giving_up_off(app: Flask, session: Session, node: WorkflowNode) -> None:
     app.config["AUTO_PAUSE_AFTER"] = 0
-    silence(session, node, now, 5)
+    silence(session, node, NOW, 5)
     assert (node.workflow.olt.state, node.workflow.olt.probe_at) == (OltState.UNKNOWN, None)
     app.config["AUTO_PAUSE_AFTER"] = 6
-    silence(session, node, now + 5 * MINUTE, 1)
+    silence(session, node, NOW + 5 * MINUTE, 1)
     assert node.workflow.olt.state is OltState.UNREACHABLE
 
 
 def test_what_waits_on_a_dead_olt_is_skipped_and_what_the_device_failed_already_fails(
-    session: Session, node: WorkflowNode, now: datetime
+    session: Session, node: WorkflowNode
 ) -> None:
-    olt = node.workflow.olt
-    stranger = make_execution(make_node(make_olt("OTHER")), now)
-    never_tried = make_execution(make_node(olt, "b"), now)
-    to_retry = make_execution(make_node(olt, "c"), now, attempt=1, failures=1, error_kind=ErrorKind.INCOMPLETE,
+    olt, stranger = node.workflow.olt, make_execution(make_node(make_olt("OTHER")), NOW)
+    never_tried = make_execution(make_node(olt, "b"), NOW)
+    to_retry = make_execution(make_node(olt, "c"), NOW, attempt=1, failures=1, error_kind=ErrorKind.INCOMPLETE,
                        error_message="cut short")  # fmt: skip
-    asked_for = make_execution(make_node(olt, "d"), now, trigger=Trigger.MANUAL, requested_by=ACTOR)
-    silence(session, node, now, 3)
+    asked_for = make_execution(make_node(olt, "d"), NOW, trigger=Trigger.MANUAL, requested_by=ACTOR)
+    silence(session, node, NOW, 3)
     assert (never_tried.status, never_tried.error_kind) == (ExecutionStatus.INTERRUPTED, ErrorKind.UNREACHABLE)
     assert (to_retry.status, to_retry.error_kind) == (ExecutionStatus.FAILED, ErrorKind.INCOMPLETE)
     assert to_retry.error_message == "cut short"
@@ -139,19 +124,16 @@ def test_what_waits_on_a_dead_olt_is_skipped_and_what_the_device_failed_already_
     assert session.scalars(select(CoordinatorLog.reason).where(of_it)).all() == [SkipReason.OLT_UNREACHABLE]
 
 
-def test_it_is_given_up_once_and_its_further_silence_is_no_news(
-    session: Session, node: WorkflowNode, now: datetime
-) -> None:
-    end = silence(session, node, now, 3)
-    run(session, node, now + 10 * MINUTE, ErrorKind.TIMEOUT, trigger=Trigger.MANUAL, requested_by=ACTOR)
-    olt = node.workflow.olt
+def test_it_is_given_up_once_and_its_further_silence_is_no_news(session: Session, node: WorkflowNode) -> None:
+    end, olt = silence(session, node, NOW, 3), node.workflow.olt
+    run(session, node, NOW + 10 * MINUTE, ErrorKind.TIMEOUT, trigger=Trigger.MANUAL, requested_by=ACTOR)
     assert (len(changes(session)), olt.state_since, olt.probe_at) == (1, end, end + 30 * SECOND)
 
 
-def test_an_answer_to_a_manual_run_brings_a_dead_olt_back(session: Session, node: WorkflowNode, now: datetime) -> None:
-    silence(session, node, now, 3)
+def test_an_answer_to_a_manual_run_brings_a_dead_olt_back(session: Session, node: WorkflowNode) -> None:
+    silence(session, node, NOW, 3)
     clock = node.next_run_at
-    run(session, node, now + 10 * MINUTE, None, trigger=Trigger.MANUAL, requested_by=ACTOR)
+    run(session, node, NOW + 10 * MINUTE, None, trigger=Trigger.MANUAL, requested_by=ACTOR)
     olt = node.workflow.olt
     assert (olt.state, olt.consecutive_failures, olt.probe_at, olt.probes_sent) == (OltState.UP, 0, None, 0)
     assert [row.details["after"] for row in changes(session)] == ["unreachable", "up"]
@@ -159,26 +141,23 @@ def test_an_answer_to_a_manual_run_brings_a_dead_olt_back(session: Session, node
     assert node.next_run_at == clock  # it goes on at its grid
 
 
-def test_a_persons_pause_is_not_undone_by_an_answer(session: Session, node: WorkflowNode, now: datetime) -> None:
+def test_a_persons_pause_is_not_undone_by_an_answer(session: Session, node: WorkflowNode) -> None:
     olt = node.workflow.olt
-    olts.pause([olt.id], "fibre work", None, ACTOR, now)
-    run(session, node, now, None, trigger=Trigger.MANUAL)
+    olts.pause([olt.id], "fibre work", None, ACTOR, NOW)
+    run(session, node, NOW, None, trigger=Trigger.MANUAL)
     assert (olt.state, olt.paused_reason) == (OltState.PAUSED, "fibre work")
 
 
-def test_a_persons_pause_is_not_replaced_by_silence(session: Session, node: WorkflowNode, now: datetime) -> None:
-    silence(session, node, now, 2)
-    olts.pause([node.workflow.olt_id], "fibre work", None, ACTOR, now)
-    silence(session, node, now + 2 * MINUTE, 3)
+def test_a_persons_pause_is_not_replaced_by_silence(session: Session, node: WorkflowNode) -> None:
+    silence(session, node, NOW, 2)
+    olts.pause([node.workflow.olt_id], "fibre work", None, ACTOR, NOW)
+    silence(session, node, NOW + 2 * MINUTE, 3)
     olt = node.workflow.olt
     assert (olt.state, olt.consecutive_failures, olt.probe_at) == (OltState.PAUSED, 0, None)
 
 
-def test_a_dead_olt_is_suspected_when_its_time_comes_and_only_while_it_is_in_service(
-    session: Session, node: WorkflowNode, now: datetime
-) -> None:
-    end = silence(session, node, now, 3)
-    due = end + 30 * SECOND
+def test_a_dead_olt_is_suspected_at_its_time_and_only_while_in_service(session: Session, node: WorkflowNode) -> None:
+    due = silence(session, node, NOW, 3) + 30 * SECOND
     assert reachability.suspects(due - SECOND, 64) == []
     (suspect,) = reachability.suspects(due, 64)
     assert (suspect.olt_id, suspect.target.community) == (node.workflow.olt_id, "planted-community")
@@ -187,18 +166,16 @@ def test_a_dead_olt_is_suspected_when_its_time_comes_and_only_while_it_is_in_ser
     assert reachability.suspects(due, 64) == []
 
 
-def test_who_waits_longest_is_asked_first_and_no_more_than_so_many_at_once(session: Session, now: datetime) -> None:
+def test_who_waits_longest_is_asked_first_and_no_more_than_so_many_at_once(session: Session) -> None:
     found = [make_olt(name) for name in ("A", "B", "C")]
     for olt, late in zip(found, (1, 3, 2), strict=True):
-        olt.state, olt.probe_at = OltState.UNREACHABLE, now - late * MINUTE
+        olt.state, olt.probe_at = OltState.UNREACHABLE, NOW - late * MINUTE
     session.commit()
-    assert [one.olt_id for one in reachability.suspects(now, 2)] == [found[1].id, found[2].id]
+    assert [one.olt_id for one in reachability.suspects(NOW, 2)] == [found[1].id, found[2].id]
 
 
-def test_silence_to_a_probe_moves_the_next_and_an_answer_brings_the_olt_back(
-    session: Session, node: WorkflowNode, now: datetime
-) -> None:
-    olt, end = node.workflow.olt, silence(session, node, now, 3)
+def test_silence_to_a_probe_moves_the_next_and_answers_bring_the_olt_back(session: Session, node: WorkflowNode) -> None:
+    olt, end = node.workflow.olt, silence(session, node, NOW, 3)
     late = end + 12 * MINUTE
     assert reachability.record_probes({olt.id: False}, late) == 0
     assert (olt.state, olt.probes_sent, olt.probe_at) == (OltState.UNREACHABLE, 1, late + MINUTE)
@@ -208,24 +185,22 @@ def test_silence_to_a_probe_moves_the_next_and_an_answer_brings_the_olt_back(
     assert (row.level, row.details["probes"], row.details["away_seconds"]) == ("INFO", 2, 13 * 60)
 
 
-def test_a_probe_that_was_under_way_does_not_undo_a_pause(session: Session, node: WorkflowNode, now: datetime) -> None:
-    silence(session, node, now, 3)
-    olts.pause([node.workflow.olt_id], "fibre work", None, ACTOR, now + 5 * MINUTE)
-    assert reachability.record_probes({node.workflow.olt_id: True}, now + 5 * MINUTE) == 0
+def test_a_probe_that_was_under_way_does_not_undo_a_pause(session: Session, node: WorkflowNode) -> None:
+    silence(session, node, NOW, 3)
+    olts.pause([node.workflow.olt_id], "fibre work", None, ACTOR, NOW + 5 * MINUTE)
+    assert reachability.record_probes({node.workflow.olt_id: True}, NOW + 5 * MINUTE) == 0
     assert node.workflow.olt.state is OltState.PAUSED
 
 
-def test_a_pause_skips_what_waits_and_lets_run_what_runs(session: Session, node: WorkflowNode, now: datetime) -> None:
-    olt = node.workflow.olt
-    running = make_execution(node, now)
-    assert executions.start(running.id, 1, "poller", now, now + 15 * SECOND)
-    never_tried = make_execution(make_node(olt, "b"), now)
-    asked_for = make_execution(make_node(olt, "c"), now, trigger=Trigger.MANUAL, requested_by=ACTOR)
-    until = now + timedelta(hours=2)
-    assert olts.pause([olt.id], " fibre work ", until, ACTOR, now) == 1
-    assert (olt.state, olt.state_since, olt.paused_reason, olt.paused_until) == (
-        OltState.PAUSED, now, "fibre work", until,
-    )  # fmt: skip
+def test_a_pause_skips_what_waits_and_lets_run_what_runs(session: Session, node: WorkflowNode) -> None:
+    olt, running = node.workflow.olt, make_execution(node, NOW)
+    assert executions.start(running.id, 1, "poller", NOW, NOW + 15 * SECOND)
+    never_tried = make_execution(make_node(olt, "b"), NOW)
+    asked_for = make_execution(make_node(olt, "c"), NOW, trigger=Trigger.MANUAL, requested_by=ACTOR)
+    until = NOW + timedelta(hours=2)
+    assert olts.pause([olt.id], " fibre work ", until, ACTOR, NOW) == 1
+    assert (olt.state, olt.state_since) == (OltState.PAUSED, NOW)
+    assert (olt.paused_reason, olt.paused_until) == ("fibre work", until)
     session.refresh(running)
     assert running.status is ExecutionStatus.RUNNING
     assert (never_tried.status, asked_for.status) == (ExecutionStatus.INTERRUPTED, ExecutionStatus.PENDING)
@@ -242,84 +217,67 @@ def test_a_pause_skips_what_waits_and_lets_run_what_runs(session: Session, node:
      ("ok", timedelta(), "until"), ("ok", -MINUTE, "until")],
 )  # fmt: skip
 def test_a_pause_needs_a_reason_and_an_end_in_the_future_if_any(
-    session: Session, node: WorkflowNode, now: datetime, reason: str, later: timedelta, field: str
+    node: WorkflowNode, reason: str, later: timedelta, field: str
 ) -> None:
-    with pytest.raises(Invalid) as caught:
-        olts.pause([node.workflow.olt_id], reason, now + later, ACTOR, now)
-    assert caught.value.errors.keys() == {field}
-    with pytest.raises(Invalid) as caught:
-        olts.pause([node.workflow.olt_id], "ok", now.replace(tzinfo=None) + MINUTE, ACTOR, now)
-    assert caught.value.errors.keys() == {"until"}
+    assert errors_of(olts.pause, [node.workflow.olt_id], reason, NOW + later, ACTOR, NOW).keys() == {field}
+    errors = errors_of(olts.pause, [node.workflow.olt_id], "ok", NOW.replace(tzinfo=None) + MINUTE, ACTOR, NOW)
+    assert errors.keys() == {"until"}
 
 
-def test_pausing_and_resuming_unknown_olts_changes_nothing_and_names_them(
-    session: Session, node: WorkflowNode, now: datetime
-) -> None:
-    for verb in (lambda ids: olts.pause(ids, "x", None, ACTOR, now), lambda ids: olts.resume(ids, ACTOR, now)):
+def test_pausing_and_resuming_unknown_olts_changes_nothing_and_names_them(session: Session, node: WorkflowNode) -> None:
+    for verb in (lambda ids: olts.pause(ids, "x", None, ACTOR, NOW), lambda ids: olts.resume(ids, ACTOR, NOW)):
         with pytest.raises(NotFound, match="98, 99"):
             verb([node.workflow.olt_id, 99, 98])
     session.rollback()
     assert node.workflow.olt.state is OltState.UNKNOWN
 
 
-def test_the_same_pause_again_is_no_change_and_another_reason_is(
-    session: Session, node: WorkflowNode, now: datetime
-) -> None:
+def test_the_same_pause_again_is_no_change_and_another_reason_is(node: WorkflowNode) -> None:
     ids = [node.workflow.olt_id]
-    assert [olts.pause(ids, why, None, ACTOR, now) for why in ("fibre work", "fibre work", "power cut")] == [1, 0, 1]
+    assert [olts.pause(ids, why, None, ACTOR, NOW) for why in ("fibre work", "fibre work", "power cut")] == [1, 0, 1]
     assert node.workflow.olt.paused_reason == "power cut"
 
 
-def test_a_dead_olt_that_a_person_pauses_is_paused_and_after_that_unknown(
-    session: Session, node: WorkflowNode, now: datetime
-) -> None:
-    silence(session, node, now, 3)
+def test_a_dead_olt_that_a_person_pauses_is_paused_and_after_that_unknown(session: Session, node: WorkflowNode) -> None:
+    silence(session, node, NOW, 3)
     olt = node.workflow.olt
-    olts.pause([olt.id], "known outage", None, ACTOR, now + 5 * MINUTE)
+    olts.pause([olt.id], "known outage", None, ACTOR, NOW + 5 * MINUTE)
     assert (olt.state, olt.probe_at) == (OltState.PAUSED, None)
-    assert olts.resume([olt.id], ACTOR, now + 9 * MINUTE) == 1
+    assert olts.resume([olt.id], ACTOR, NOW + 9 * MINUTE) == 1
     assert (olt.state, olt.paused_reason, olt.consecutive_failures) == (OltState.UNKNOWN, "", 0)
-    assert session.scalars(select(AuditLog.action).order_by(AuditLog.id.desc()).limit(2)).all() == [
-        "olt.resume", "olt.pause",
-    ]  # fmt: skip
+    assert session.scalars(select(AuditLog.action).order_by(AuditLog.id)).all()[-2:] == ["olt.pause", "olt.resume"]
 
 
-def test_resuming_a_dead_olt_makes_it_be_asked_at_once(session: Session, node: WorkflowNode, now: datetime) -> None:
-    silence(session, node, now, 3)
-    moment = now + 4 * MINUTE
-    assert olts.resume([node.workflow.olt_id, make_olt("UP").id], ACTOR, moment) == 1
-    assert node.workflow.olt.state is OltState.UNREACHABLE
-    assert [one.olt_id for one in reachability.suspects(moment, 64)] == [node.workflow.olt_id]
+def test_resuming_a_dead_olt_makes_it_be_asked_at_once(session: Session, node: WorkflowNode) -> None:
+    silence(session, node, NOW, 3)
+    moment, olt = NOW + 4 * MINUTE, node.workflow.olt
+    assert olts.resume([olt.id, make_olt("UP").id], ACTOR, moment) == 1
+    assert olt.state is OltState.UNREACHABLE
+    assert [one.olt_id for one in reachability.suspects(moment, 64)] == [olt.id]
 
 
-def test_a_pause_ends_by_itself_when_its_time_is_over_and_not_before(
-    session: Session, node: WorkflowNode, now: datetime
-) -> None:
+def test_a_pause_ends_by_itself_when_its_time_is_over_and_not_before(session: Session, node: WorkflowNode) -> None:
     olt, forever = node.workflow.olt, make_olt("FOREVER")
-    olts.pause([olt.id], "fibre work", now + MINUTE, ACTOR, now)
-    olts.pause([forever.id], "closed", None, ACTOR, now)
-    assert (reachability.end_pauses(now + 59 * SECOND), olt.state) == (0, OltState.PAUSED)
-    assert reachability.end_pauses(now + MINUTE) == 1
+    olts.pause([olt.id], "fibre work", NOW + MINUTE, ACTOR, NOW)
+    olts.pause([forever.id], "closed", None, ACTOR, NOW)
+    assert (reachability.end_pauses(NOW + 59 * SECOND), olt.state) == (0, OltState.PAUSED)
+    assert reachability.end_pauses(NOW + MINUTE) == 1
     assert (olt.state, olt.paused_until, olt.paused_reason) == (OltState.UNKNOWN, None, "")
     assert forever.state is OltState.PAUSED
     last = changes(session)[-1]
     assert (last.details["after"], last.details["reason"], last.details["actor"]) == ("unknown", "fibre work", "")
-    assert reachability.end_pauses(now + MINUTE) == 0
+    assert reachability.end_pauses(NOW + MINUTE) == 0
 
 
 @pytest.mark.parametrize("database_url", ["postgresql"], indirect=True)  # SQLite has one writer at a time
-def test_a_pause_given_at_the_moment_of_a_silent_end_wins(
-    app: Flask, session: Session, node: WorkflowNode, now: datetime
-) -> None:
+def test_a_pause_given_at_the_moment_of_a_silent_end_wins(app: Flask, session: Session, node: WorkflowNode) -> None:
     """What this transaction read of the OLT before may be old: the row is read again under its lock."""
-    silence(session, node, now, 2)
-    execution = make_execution(node, now + 2 * MINUTE)
-    execution.status = ExecutionStatus.FAILED
-    session.commit()
-    olt = session.get(Olt, node.workflow.olt_id)
-    assert olt is not None and (olt.state, olt.consecutive_failures) == (OltState.UNKNOWN, 2)
+    silence(session, node, NOW, 2)
+    execution = make_execution(node, NOW + 2 * MINUTE, status=ExecutionStatus.FAILED)
+    olt = session.get_one(Olt, node.workflow.olt_id)
+    assert (olt.state, olt.consecutive_failures) == (OltState.UNKNOWN, 2)
     with app.app_context():  # a session of its own, as another process has
-        olts.pause([olt.id], "fibre work", None, ACTOR, now)
-    reachability.note(session, execution, now, answered=False, silent=True, message="no answer")
+        olts.pause([olt.id], "fibre work", None, ACTOR, NOW)
+    reachability.note(session, execution, NOW, answered=False, silent=True, message="no answer")
     session.commit()
     assert olt.state is OltState.PAUSED

@@ -52,6 +52,11 @@ def exits() -> Iterator[ExitStack]:
         yield stack
 
 
+@pytest.fixture
+def mute(exits: ExitStack) -> Mute:
+    return Mute(exits)
+
+
 @pytest.fixture(scope="module")
 def farm() -> Iterator[Farm]:
     user = V3User("nms", auth_protocol="SHA", auth_password="a password of v3")
@@ -83,9 +88,8 @@ def leases(redis: Redis) -> list[bytes]:
 
 
 def test_who_answers_is_up_and_who_stays_silent_is_asked_again_later(
-    session: Session, redis: Redis, farm: Farm, exits: ExitStack
+    session: Session, redis: Redis, farm: Farm, mute: Mute
 ) -> None:
-    mute = Mute(exits)
     make_credential("right", community="public")
     alive = dead(session, "ALIVE", farm.ports[0], credential="right")
     silent = dead(session, "SILENT", mute.port, minutes=60)
@@ -99,10 +103,7 @@ def test_who_answers_is_up_and_who_stays_silent_is_asked_again_later(
     assert mute.heard() == 0
 
 
-def test_an_olt_of_version_3_is_found_back_by_any_answer(
-    session: Session, redis: Redis, farm: Farm, exits: ExitStack
-) -> None:
-    mute = Mute(exits)
+def test_an_olt_of_version_3_is_found_by_any_answer(session: Session, redis: Redis, farm: Farm, mute: Mute) -> None:
     make_credential("v3", version="3", community=None, username="nobody-knows", auth_protocol="SHA",
                     auth_password="another password")  # fmt: skip
     alive = dead(session, "ALIVE", farm.ports[1], credential="v3")
@@ -116,23 +117,18 @@ def test_a_whole_round_takes_no_longer_than_one_silent_olt(session: Session, red
     """By the clock."""
     mutes = [Mute(exits) for _ in range(20)]
     make_credential("v3", version="3", community=None, username="u", auth_protocol="SHA", auth_password="long enough")
-    credentials = ("lab", "v3")
     for number, mute in enumerate(mutes):
-        dead(session, f"OLT-{number}", mute.port, credential=credentials[number % 2])
+        dead(session, f"OLT-{number}", mute.port, credential=("lab", "v3")[number % 2])
     began = time.monotonic()
     reviving.revive()
     assert time.monotonic() - began < reviving.ROUND_SECONDS  # one after the other: 20 s
     assert [mute.heard() for mute in mutes] == [1] * 20
 
 
-def test_an_olt_that_somebody_holds_is_not_asked_and_comes_next_time(
-    session: Session, redis: Redis, exits: ExitStack
-) -> None:
-    mute = Mute(exits)
+def test_an_olt_somebody_holds_is_not_asked_and_comes_next_time(session: Session, redis: Redis, mute: Mute) -> None:
     olt = dead(session, "HELD", mute.port)
     was = olt.probe_at
     mine = claims.hold(redis, olt.id, "a connection test", 30, 0)
-    assert mine is not None
     reviving.revive()
     assert (mute.heard(), olt.probes_sent, olt.probe_at) == (0, 0, was)
     assert claims.release(redis, mine)
@@ -141,9 +137,8 @@ def test_an_olt_that_somebody_holds_is_not_asked_and_comes_next_time(
 
 
 def test_nothing_is_sent_and_nothing_breaks_while_redis_is_away(
-    session: Session, redis: Redis, server: RedisServer, exits: ExitStack
+    session: Session, redis: Redis, server: RedisServer, mute: Mute
 ) -> None:
-    mute = Mute(exits)
     olt = dead(session, "OLT", mute.port)
     server.kill()
     try:
@@ -171,9 +166,8 @@ def test_an_answer_counts_though_the_lease_could_not_be_given_back(
 
 
 def test_the_lease_is_held_while_the_question_is_out(
-    session: Session, redis: Redis, exits: ExitStack, monkeypatch: pytest.MonkeyPatch
+    session: Session, redis: Redis, mute: Mute, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    mute = Mute(exits)
     olt = dead(session, "OLT", mute.port)
     seen: list[tuple[int, list[bytes]]] = []
     release = claims.release
@@ -187,20 +181,17 @@ def test_the_lease_is_held_while_the_question_is_out(
     assert seen == [(1, [f"{queueing.LEASE_PREFIX}{olt.id}".encode()])]
 
 
-def test_a_credential_that_cannot_be_used_is_silence(session: Session, redis: Redis, exits: ExitStack) -> None:
-    mute = Mute(exits)
+def test_a_credential_that_cannot_be_used_is_silence(session: Session, redis: Redis, mute: Mute) -> None:
     olt = dead(session, "OLT", mute.port)
-    credential = make_credential("lab")
-    credential.community = None
+    make_credential("lab").community = None
     session.commit()
     reviving.revive()
     assert (mute.heard(), olt.state, olt.probes_sent) == (0, OltState.UNREACHABLE, 1)
 
 
 def test_a_fault_of_ours_with_one_olt_costs_the_others_nothing(
-    session: Session, redis: Redis, farm: Farm, exits: ExitStack, monkeypatch: pytest.MonkeyPatch
+    session: Session, redis: Redis, farm: Farm, mute: Mute, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    mute = Mute(exits)
     make_credential("right", community="public")
     bad, good = dead(session, "BAD", mute.port), dead(session, "GOOD", farm.ports[0], credential="right")
     bad_id, ask = bad.id, reviving.ask
@@ -217,10 +208,10 @@ def test_a_fault_of_ours_with_one_olt_costs_the_others_nothing(
 
 @pytest.mark.clock
 def test_one_that_does_not_come_to_an_end_does_not_hold_up_the_round(
-    session: Session, redis: Redis, exits: ExitStack, monkeypatch: pytest.MonkeyPatch
+    session: Session, redis: Redis, mute: Mute, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """By the clock."""
-    olt = dead(session, "OLT", Mute(exits).port)
+    olt = dead(session, "OLT", mute.port)
     monkeypatch.setattr(reviving, "ROUND_SECONDS", 0.1)
     began = time.monotonic()
     reviving.revive()
@@ -228,7 +219,7 @@ def test_one_that_does_not_come_to_an_end_does_not_hold_up_the_round(
     assert olt.probes_sent == 1
 
 
-def test_a_pause_that_is_over_ends_in_the_same_round(session: Session, redis: Redis) -> None:
+def test_a_pause_that_is_over_ends_in_the_same_round(redis: Redis) -> None:
     olt, now = make_olt(), datetime.now(UTC)
     olts.pause([olt.id], "fibre work", now - MINUTE, ACTOR, now - 2 * MINUTE)
     reviving.revive()
@@ -249,9 +240,9 @@ def test_a_greeting_takes_only_the_answer_to_its_own_question(exits: ExitStack) 
 
 
 @pytest.mark.clock
-def test_the_longest_wait_is_ours_not_the_olts(session: Session, exits: ExitStack) -> None:
+def test_the_longest_wait_is_ours_not_the_olts(session: Session, mute: Mute) -> None:
     """By the clock."""
-    olt = dead(session, "OLT", Mute(exits).port)
+    olt = dead(session, "OLT", mute.port)
     olt.timeout = 12.0
     session.commit()
     (suspect,) = reachability.suspects(datetime.now(UTC), 1)
@@ -260,9 +251,8 @@ def test_the_longest_wait_is_ours_not_the_olts(session: Session, exits: ExitStac
     assert time.monotonic() - began < reviving.LONGEST_WAIT + 0.9
 
 
-def test_no_datagram_goes_out_under_a_lease_that_has_run_out_meanwhile(session: Session, exits: ExitStack) -> None:
+def test_no_datagram_goes_out_under_a_lease_that_has_run_out_meanwhile(session: Session, mute: Mute) -> None:
     """A process that was frozen while the answer to its hold lay in the socket."""
-    mute = Mute(exits)
     olt = dead(session, "OLT", mute.port)
     (suspect,) = reachability.suspects(datetime.now(UTC), 1)
     long_ago = time.monotonic() - reviving.LEASE_SECONDS

@@ -38,8 +38,7 @@ def last_tick(live: Live) -> float:
 
 @pytest.mark.fault
 def test_a_frozen_leader_is_replaced_within_its_lease_and_stands_by_when_it_wakes(live: Live) -> None:
-    olt = live.olt("OLT-LIMA", 9)
-    live.node(olt, "discovery", "huawei.onu_state", "discovery")
+    live.node(live.olt("OLT-LIMA", 9), "discovery", "huawei.onu_state", "discovery")
     first = live.stack.start("first", "scheduler", "run")
     live.stack.wait_until(lambda: leader(live), "a leader")
     live.stack.start("second", "scheduler", "run")
@@ -64,8 +63,7 @@ def test_a_frozen_leader_is_replaced_within_its_lease_and_stands_by_when_it_wake
 
 @pytest.mark.fault
 def test_the_clock_goes_on_while_redis_is_frozen_and_while_it_is_away(live: Live) -> None:
-    olt = live.olt("OLT-LIMA", 9)
-    live.node(olt, "discovery", "huawei.onu_state", "discovery")
+    live.node(live.olt("OLT-LIMA", 9), "discovery", "huawei.onu_state", "discovery")
     live.stack.start("scheduler")
     live.stack.wait_until(lambda: leader(live), "a leader")
     live.stack.redis.freeze()

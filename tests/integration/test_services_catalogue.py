@@ -1,7 +1,6 @@
 """The catalogue: sync keeps what people edited and what is used; look-ups cascade from model to brand to generic."""
 
 from dataclasses import replace
-from datetime import datetime
 
 from sqlalchemy import select
 from sqlalchemy.orm import Session
@@ -13,6 +12,7 @@ from portal.services.cataloguing import catalogue
 from portal.services.dispatch import work
 from portal.tables import AuditLog, IndexFormula, Oid, Olt, OltModel, StateMap
 from testing.builders import CATALOGUE, GENERIC, HUAWEI, ZTE, make_catalogue, make_node, make_olt, make_zte
+from testing.cast import NOW
 
 NO_OIDS = replace(HUAWEI, oids=(), formulas=(), state_maps=(), models=())
 
@@ -25,54 +25,51 @@ def resolve(session: Session, olt: Olt, text: str) -> Oid | None:
     return catalogue.find_all(session, olt, {text})[text]
 
 
-def test_a_second_sync_changes_nothing_and_leaves_no_audit_row(session: Session, now: datetime) -> None:
-    first = catalogue.sync(CATALOGUE, now)
-    second = catalogue.sync(CATALOGUE, now)
+def test_a_second_sync_changes_nothing_and_leaves_no_audit_row(session: Session) -> None:
+    first, second = catalogue.sync(CATALOGUE, NOW), catalogue.sync(CATALOGUE, NOW)
     assert first["created"] == second["unchanged"] > 0
     assert second["created"] == second["updated"] == second["deleted"] == 0
     assert len(session.scalars(select(AuditLog)).all()) == 1
 
 
-def test_a_changed_row_of_the_files_is_updated_in_place(session: Session, now: datetime) -> None:
+def test_a_changed_row_of_the_files_is_updated_in_place(session: Session) -> None:
     make_catalogue()
     before = oid(session, "onu_rx_power").id
     changed = replace(HUAWEI, oids=tuple(replace(o, safe_interval=600) for o in HUAWEI.oids))
-    counts = catalogue.sync([changed, ZTE, GENERIC], now)
+    counts = catalogue.sync([changed, ZTE, GENERIC], NOW)
     after = oid(session, "onu_rx_power")
     assert (after.id, after.safe_interval, counts["updated"]) == (before, 600, 3)
 
 
-def test_an_edited_row_survives_a_sync_with_what_it_refers_to(session: Session, now: datetime) -> None:
+def test_an_edited_row_survives_a_sync_with_what_it_refers_to(session: Session) -> None:
     make_catalogue()
     row = oid(session, "onu_state")
     row.description, row.edited = "ours", True
     session.commit()
-    assert catalogue.sync(CATALOGUE, now)["kept"] == 1
+    assert catalogue.sync(CATALOGUE, NOW)["kept"] == 1
     assert oid(session, "onu_state").description == "ours"
-    catalogue.sync([NO_OIDS, ZTE, GENERIC], now)
+    catalogue.sync([NO_OIDS, ZTE, GENERIC], NOW)
     assert oid(session, "onu_state").description == "ours"
-    brand_rows = select(Oid.name).where(Oid.brand_id == row.brand_id)
-    assert session.scalars(brand_rows).all() == ["onu_state"]
+    assert session.scalars(select(Oid.name).where(Oid.brand_id == row.brand_id)).all() == ["onu_state"]
     assert [f.name for f in session.scalars(select(IndexFormula))] == ["huawei_gpon"]
     assert {m.name for m in session.scalars(select(StateMap))} == {"run_status", "phase"}
 
 
-def test_a_row_that_vanished_is_deleted_unless_a_node_or_an_olt_uses_it(session: Session, now: datetime) -> None:
+def test_a_row_that_vanished_is_deleted_unless_a_node_or_an_olt_uses_it(session: Session) -> None:
     make_node(make_olt(), oid="huawei.onu_state")
-    counts = catalogue.sync([NO_OIDS, ZTE, GENERIC], now)
-    assert counts["deleted"] > 0
+    assert catalogue.sync([NO_OIDS, ZTE, GENERIC], NOW)["deleted"] > 0
     assert {o.name for o in session.scalars(select(Oid)) if o.brand.key == "huawei"} == {"onu_state"}
     assert [m.key for m in session.scalars(select(OltModel)) if m.brand.key == "huawei"] == ["MA5800"]
 
 
-def test_a_brand_that_vanished_stays_without_its_rows(session: Session, now: datetime) -> None:
+def test_a_brand_that_vanished_stays_without_its_rows(session: Session) -> None:
     olt = make_olt()
-    catalogue.sync([ZTE, GENERIC], now)
+    catalogue.sync([ZTE, GENERIC], NOW)
     assert session.get(Olt, olt.id) is not None
     assert not [o for o in session.scalars(select(Oid)) if o.brand.key == "huawei"]
 
 
-def test_a_key_is_looked_up_by_model_then_brand_then_generic(session: Session, now: datetime) -> None:
+def test_a_key_is_looked_up_by_model_then_brand_then_generic(session: Session) -> None:
     c320, c600 = make_zte(), make_zte("OLT-PUNO", model="C600")
     found = {olt.name: resolve(session, olt, "zte.onu_state") for olt in (c320, c600)}
     assert found["OLT-CUSCO"].models == ["C320"]  # type: ignore[union-attr]
@@ -84,27 +81,25 @@ def test_a_key_is_looked_up_by_model_then_brand_then_generic(session: Session, n
     assert resolve(session, c320, "zte.nothing") is None
 
 
-def test_without_a_model_a_family_is_not_guessed(session: Session, now: datetime) -> None:
-    olt = make_zte(model="")
-    assert resolve(session, olt, "zte.onu_state") is None
+def test_without_a_model_a_family_is_not_guessed(session: Session) -> None:
+    assert resolve(session, make_zte(model=""), "zte.onu_state") is None
     text = catalogue.load_lookup(session, ["zte"]).explain("zte", "", "zte.onu_state")
     assert "set the OLT's model to one of C320, C600" in text
 
 
-def test_a_dotted_oid_is_recognised_in_its_own_brand_only(session: Session, now: datetime) -> None:
+def test_a_dotted_oid_is_recognised_in_its_own_brand_only(session: Session) -> None:
     huawei, zte = make_olt(), make_zte()
     dotted = "1.3.6.1.4.1.2011.6.128.1.1.2.51.1.4"
     assert resolve(session, huawei, dotted).name == "onu_rx_power"  # type: ignore[union-attr]
     assert resolve(session, zte, dotted) is None
 
 
-def test_a_reading_spec_holds_all_that_decoding_needs(session: Session, now: datetime) -> None:
+def test_a_reading_spec_holds_all_that_decoding_needs(session: Session) -> None:
     huawei, zte = make_olt(), make_zte()
     row = resolve(session, huawei, "huawei.onu_state")
     state = catalogue.reading_spec(row, "huawei.onu_state", "onu_state")
     assert state.value.type is ValueType.STATE
     assert (state.value.states[1].label, state.value.states[2].online) == ("online", False)
-    assert state.formula is not None
     assert state.formula.decode("4194312448.2") is not None
     row = resolve(session, zte, "zte.onu_rx_power")
     power = catalogue.reading_spec(row, "zte.onu_rx_power", "onu_rx_power")
@@ -117,7 +112,7 @@ def test_an_unknown_dotted_oid_is_read_as_text() -> None:
     assert (column.metric, column.value.type, column.scalar, scalar.scalar) == ("odd", ValueType.TEXT, False, True)
 
 
-def test_what_a_file_says_of_reading_reaches_the_spec_and_survives_an_edit(session: Session, now: datetime) -> None:
+def test_what_a_file_says_of_reading_reaches_the_spec_and_survives_an_edit(session: Session) -> None:
     make_catalogue()
     rows = tuple(
         replace(row, by_name=True, dead_band=0.3, access=Access.WALK, kind=NodeKind.WALK, metric="onu_light",
@@ -125,35 +120,31 @@ def test_what_a_file_says_of_reading_reaches_the_spec_and_survives_an_edit(sessi
         if row.name == "onu_rx_power" else row
         for row in HUAWEI.oids
     )  # fmt: skip
-    changed = replace(HUAWEI, oids=rows)
-    catalogue.sync([changed, ZTE, GENERIC], now)
-    huawei = make_olt()
-    row = resolve(session, huawei, "huawei.onu_rx_power")
-    assert row is not None
+    catalogue.sync([replace(HUAWEI, oids=rows), ZTE, GENERIC], NOW)
+    row = resolve(session, make_olt(), "huawei.onu_rx_power")
     spec = catalogue.reading_spec(row, "huawei.onu_rx_power", row.name)
-    assert (spec.by_name, spec.dead_band, spec.access, spec.metric, spec.zero_unsupported, row.confidence) == (
-        True, 0.3, "walk", "onu_light", True, "high",
-    )  # fmt: skip
+    found = (spec.by_name, spec.dead_band, spec.access, spec.metric, spec.zero_unsupported, row.confidence)
+    assert found == (True, 0.3, "walk", "onu_light", True, "high")
     row.dead_band, row.edited = 1.5, True
     session.commit()
-    catalogue.sync([HUAWEI, ZTE, GENERIC], now)
+    catalogue.sync([HUAWEI, ZTE, GENERIC], NOW)
     session.expire_all()
     assert (oid(session, "onu_rx_power").dead_band, oid(session, "onu_rx_power").by_name) == (1.5, True)
 
 
-def test_quirk_07_a_model_whose_getbulk_lies_is_walked_row_by_row(session: Session, now: datetime) -> None:
+def test_quirk_07_a_model_whose_getbulk_lies_is_walked_row_by_row(session: Session) -> None:
     make_catalogue()
     huawei = make_olt()
     assert work.target_of(huawei, huawei.credential).max_repetitions == huawei.max_repetitions > 1
     models = tuple(replace(model, bulk=model.key != "MA5800") for model in HUAWEI.models)
-    catalogue.sync([replace(HUAWEI, models=models), ZTE, GENERIC], now)
+    catalogue.sync([replace(HUAWEI, models=models), ZTE, GENERIC], NOW)
     session.expire_all()
     assert work.target_of(huawei, huawei.credential).max_repetitions == 1
 
 
-def test_the_shipped_files_load_and_sync(session: Session, now: datetime) -> None:
+def test_the_shipped_files_load_and_sync(session: Session) -> None:
     documents = catalogue.load_shipped()
     assert {"huawei", "zte", "generic"} <= {document.key for document in documents}
-    counts = catalogue.sync(documents, now)
+    counts = catalogue.sync(documents, NOW)
     assert counts["created"] == sum(counts.values())
-    assert catalogue.sync(documents, now)["unchanged"] == counts["created"]
+    assert catalogue.sync(documents, NOW)["unchanged"] == counts["created"]

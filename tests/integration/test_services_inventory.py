@@ -14,17 +14,9 @@ from portal.services.dispatch import executions
 from portal.services.importing import inventory
 from portal.services.importing.inventory import InventoryInvalid, Report
 from portal.services.network import olts, workflows
-from portal.tables import (
-    AuditLog,
-    CoordinatorLog,
-    Credential,
-    Olt,
-    TemplateNode,
-    WorkflowNode,
-    WorkflowTemplate,
-)  # fmt: skip
+from portal.tables import AuditLog, CoordinatorLog, Credential, Olt, TemplateNode, WorkflowNode, WorkflowTemplate
 from testing.builders import make_catalogue, make_execution, make_node, make_olt
-from testing.cast import ACTOR
+from testing.cast import ACTOR, NOW
 from tests.unit.test_inventory_file import EXAMPLE
 
 TEMPLATE = """
@@ -43,13 +35,13 @@ templates:
 ONE = TEMPLATE + "olts: [{name: A, address: 10.0.0.1, brand: huawei, credential: lab, template: basic}]\n"
 
 
-def load(text_: str, now: datetime, *, dry_run: bool = False, **environ: str) -> Report:
+def load(text_: str, now: datetime = NOW, *, dry_run: bool = False, **environ: str) -> Report:
     return inventory.load(text_, dry_run=dry_run, actor=ACTOR, now=now, environ=environ)
 
 
-def problems(text_: str, now: datetime) -> str:
+def problems(text_: str) -> str:
     with pytest.raises(InventoryInvalid) as caught:
-        load(text_, now)
+        load(text_)
     return "\n".join(map(str, caught.value.problems))
 
 
@@ -59,7 +51,6 @@ def olt(session: Session, name: str) -> Olt:
 
 def nodes(session: Session, name: str) -> dict[str, WorkflowNode]:
     workflow = olt(session, name).workflow
-    assert workflow is not None
     session.refresh(workflow)
     return {node.key: node for node in workflow.nodes}
 
@@ -76,8 +67,8 @@ def filled_catalogue(session: Session) -> None:
     make_catalogue()
 
 
-def test_the_example_of_the_design_makes_what_it_says(session: Session, now: datetime) -> None:
-    report = load(EXAMPLE, now)
+def test_the_example_of_the_design_makes_what_it_says(session: Session) -> None:
+    report = load(EXAMPLE)
     assert report.counts["olts"] == {"created": 2, "updated": 0, "unchanged": 0}
     first, second = nodes(session, "OLT-01"), nodes(session, "OLT-02")
     assert first.keys() == {"discovery", "rx", "description"}
@@ -89,50 +80,48 @@ def test_the_example_of_the_design_makes_what_it_says(session: Session, now: dat
     assert "dotted OID" in report.warnings[0]
 
 
-def test_new_olts_start_a_minute_later_spread_over_another_minute(session: Session, now: datetime) -> None:
-    load(EXAMPLE, now)
+def test_new_olts_start_a_minute_later_spread_over_another_minute(session: Session) -> None:
+    load(EXAMPLE)
     starts = session.scalars(select(WorkflowNode.next_run_at).where(WorkflowNode.master_id.is_(None))).all()
     assert len(set(starts)) > 1
-    for start in starts:
-        assert start is not None
-        assert now + timedelta(seconds=60) <= start < now + timedelta(seconds=120)
+    assert all(NOW + timedelta(seconds=60) <= start < NOW + timedelta(seconds=120) for start in starts)
 
 
-def test_one_new_olt_starts_after_exactly_a_minute(session: Session, now: datetime) -> None:
-    load(ONE, now)
-    assert nodes(session, "A")["rx"].next_run_at == now + timedelta(seconds=60)
+def test_one_new_olt_starts_after_exactly_a_minute(session: Session) -> None:
+    load(ONE)
+    assert nodes(session, "A")["rx"].next_run_at == NOW + timedelta(seconds=60)
 
 
-def test_demo_nodes_may_start_sooner(session: Session, now: datetime) -> None:
-    inventory.load(EXAMPLE, dry_run=False, actor=ACTOR, now=now, first_run_in=5)
-    assert nodes(session, "OLT-02")["rx"].anchor_at == now + timedelta(seconds=5)
+def test_demo_nodes_may_start_sooner(session: Session) -> None:
+    inventory.load(EXAMPLE, dry_run=False, actor=ACTOR, now=NOW, first_run_in=5)
+    assert nodes(session, "OLT-02")["rx"].anchor_at == NOW + timedelta(seconds=5)
 
 
-def test_the_same_file_again_changes_nothing_at_all(session: Session, now: datetime) -> None:
-    load(EXAMPLE, now)
+def test_the_same_file_again_changes_nothing_at_all(session: Session) -> None:
+    load(EXAMPLE)
     before = everything(session)
-    report = load(EXAMPLE, now + timedelta(hours=1))
+    report = load(EXAMPLE, NOW + timedelta(hours=1))
     assert not report.changed
     assert report.counts["olts"]["unchanged"] == 2
     assert everything(session) == before
 
 
-def test_a_dry_run_reports_the_same_and_writes_nothing(session: Session, now: datetime) -> None:
+def test_a_dry_run_reports_the_same_and_writes_nothing(session: Session) -> None:
     before = everything(session)
-    rehearsal = load(EXAMPLE, now, dry_run=True)
+    rehearsal = load(EXAMPLE, dry_run=True)
     assert everything(session) == before
-    real = load(EXAMPLE, now)
+    real = load(EXAMPLE)
     assert (rehearsal.changes, rehearsal.warnings) == (real.changes, real.warnings)
     assert (rehearsal.dry_run, real.dry_run) == (True, False)
 
 
-def test_one_mistake_anywhere_loads_nothing(session: Session, now: datetime) -> None:
+def test_one_mistake_anywhere_loads_nothing(session: Session) -> None:
     before = everything(session)
-    assert "brand" in problems(EXAMPLE.replace("    brand: huawei\n", "    brand: huawey\n"), now)
+    assert "brand" in problems(EXAMPLE.replace("    brand: huawei\n", "    brand: huawey\n"))
     assert everything(session) == before
 
 
-def test_what_the_database_knows_better_is_told_with_its_place(session: Session, now: datetime) -> None:
+def test_what_the_database_knows_better_is_told_with_its_place(session: Session) -> None:
     make_olt("OLD", address="10.0.0.9")
     told = problems(
         "credentials: [{name: v3, version: 3}, {name: gone, community_env: SNMP_GONE}]\n"
@@ -143,8 +132,7 @@ def test_what_the_database_knows_better_is_told_with_its_place(session: Session,
         "    {key: a, kind: discovery, oid: zte.onu_state, interval: 1h},\n"
         "    {key: b, kind: get, oid: zte.onu_rx_power, interval: 5m},\n"
         "    {key: c, kind: get, oid: zte.onu_rx_pover, interval: 1h, chain: [{key: d, oid: zte.onu_rx_power}]},\n"
-        "    {key: e, kind: get, oid: zte.sysuptime, cron: 61 * * * *}]}}\n",
-        now,
+        "    {key: e, kind: get, oid: zte.sysuptime, cron: 61 * * * *}]}}\n"
     )
     for expected in (
         "line 1, column 15: credential v3: username is missing",
@@ -164,19 +152,18 @@ def test_what_the_database_knows_better_is_told_with_its_place(session: Session,
         assert expected in told
 
 
-def test_a_template_that_does_not_fit_an_olt_is_told_once_for_that_olt(session: Session, now: datetime) -> None:
-    told = problems(ONE.replace("brand: huawei", "brand: zte"), now)
+def test_a_template_that_does_not_fit_an_olt_is_told_once_for_that_olt(session: Session) -> None:
+    told = problems(ONE.replace("brand: huawei", "brand: zte"))
     assert "OLT A: node discovery: oid: huawei.onu_state is not for this OLT, whose brand is zte" in told
 
 
-def test_a_mistake_in_a_template_is_not_repeated_for_each_olt(session: Session, now: datetime) -> None:
-    told = problems(ONE.replace("huawei.onu_rx_power", "huawei.onu_rx_pover"), now)
-    assert told.count("onu_rx_pover") == 1
+def test_a_mistake_in_a_template_is_not_repeated_for_each_olt(session: Session) -> None:
+    assert problems(ONE.replace("huawei.onu_rx_power", "huawei.onu_rx_pover")).count("onu_rx_pover") == 1
 
 
-def test_a_changed_interval_in_the_file_reaches_the_node_by_the_rules(session: Session, now: datetime) -> None:
-    load(ONE, now)
-    later = now + timedelta(minutes=2)
+def test_a_changed_interval_in_the_file_reaches_the_node_by_the_rules(session: Session) -> None:
+    load(ONE)
+    later = NOW + timedelta(minutes=2)
     report = load(ONE.replace("interval: 5m", "interval: 10m"), later)
     rx = nodes(session, "A")["rx"]
     assert (rx.interval_seconds, rx.next_run_at) == (600, later + timedelta(minutes=10))
@@ -184,169 +171,165 @@ def test_a_changed_interval_in_the_file_reaches_the_node_by_the_rules(session: S
     assert change.details == ("node rx: interval: 5m -> 10m",)
 
 
-def test_a_template_reaches_its_olts_though_the_file_does_not_name_them(session: Session, now: datetime) -> None:
-    load(ONE, now)
+def test_a_template_reaches_its_olts_though_the_file_does_not_name_them(session: Session) -> None:
+    load(ONE)
     grown = TEMPLATE + "      - {key: raw, kind: table, oid: 1.3.6.1.2.1.2.2.1.8, interval: 1h}\n"
-    report = load(grown.replace("        chain:\n", "").replace(
-        "          - {key: description, kind: get, oid: huawei.onu_description}\n", ""), now)  # fmt: skip
+    description = "          - {key: description, kind: get, oid: huawei.onu_description}\n"
+    report = load(grown.replace("        chain:\n", "").replace(description, ""))
     assert nodes(session, "A").keys() == {"discovery", "rx", "raw"}
     assert {change.name for change in report.changes if change.action == "updated"} == {"basic", "A"}
 
 
-def test_a_template_is_switched_off_by_the_file_and_so_written_back(session: Session, now: datetime) -> None:
-    load(ONE, now)
+def test_a_template_is_switched_off_by_the_file_and_so_written_back(session: Session) -> None:
+    load(ONE)
     off = ONE.replace("  - name: basic\n", "  - name: basic\n    enabled: false\n")
-    report = load(off, now)
-    (change,) = [change for change in report.changes if change.section == "templates"]
+    (change,) = [change for change in load(off).changes if change.section == "templates"]
     assert change.details == ("enabled: True -> False",)
     assert {node.next_run_at for node in nodes(session, "A").values()} == {None}
     written = inventory.dump()
     assert "enabled: false" in written
-    assert not load(written, now, SNMP_COMMUNITY_LAB="public").changed
-    load(TEMPLATE, now)
+    assert not load(written, SNMP_COMMUNITY_LAB="public").changed
+    load(TEMPLATE)
     assert session.scalars(select(WorkflowTemplate)).one().enabled is False, "what the file leaves out stays"
-    load(written.replace("enabled: false", "enabled: true"), now, SNMP_COMMUNITY_LAB="public")
-    assert nodes(session, "A")["discovery"].next_run_at == now + timedelta(minutes=15)
+    load(written.replace("enabled: false", "enabled: true"), SNMP_COMMUNITY_LAB="public")
+    assert nodes(session, "A")["discovery"].next_run_at == NOW + timedelta(minutes=15)
 
 
-def test_a_template_that_arrives_switched_off_starts_no_clock(session: Session, now: datetime) -> None:
-    load(ONE.replace("  - name: basic\n", "  - name: basic\n    enabled: false\n"), now)
+def test_a_template_that_arrives_switched_off_starts_no_clock(session: Session) -> None:
+    load(ONE.replace("  - name: basic\n", "  - name: basic\n    enabled: false\n"))
     assert {node.next_run_at for node in nodes(session, "A").values()} == {None}
 
 
-def test_what_an_olt_has_otherwise_than_its_template_stays(session: Session, now: datetime) -> None:
-    load(ONE, now)
-    workflows.update_node(nodes(session, "A")["rx"].id, {"interval": "30m"}, ACTOR, now)
+def test_what_an_olt_has_otherwise_than_its_template_stays(session: Session) -> None:
+    load(ONE)
+    workflows.update_node(nodes(session, "A")["rx"].id, {"interval": "30m"}, ACTOR, NOW)
     make_node(olt(session, "A"), "own", oid="huawei.onu_state")
-    load(TEMPLATE.replace("interval: 5m", "interval: 10m"), now)
+    load(TEMPLATE.replace("interval: 5m", "interval: 10m"))
     found = nodes(session, "A")
     assert (found["rx"].interval_seconds, found["discovery"].interval_seconds) == (1800, 900)
     assert found["own"].template_node_id is None
 
 
-def test_the_file_overrides_single_nodes_of_a_template(session: Session, now: datetime) -> None:
+def test_the_file_overrides_single_nodes_of_a_template(session: Session) -> None:
     text_ = TEMPLATE + (
         "olts:\n"
         "- {name: A, address: 10.0.0.1, brand: huawei, credential: lab, template: basic, workflow: {nodes: [\n"
         "    {key: rx, chain: [{key: description, enabled: false}, {key: extra, kind: get, oid: huawei.onu_state}]},\n"
         "    {key: own, kind: get, oid: huawei.sysuptime, interval: 1h}]}}\n"
     )
-    load(text_, now)
+    load(text_)
     found = nodes(session, "A")
     assert found.keys() == {"discovery", "rx", "description", "extra", "own"}
     assert (found["rx"].overridden, found["description"].overridden) == (False, True)
     assert found["description"].enabled is False
     assert (found["extra"].master, found["extra"].template_node_id) == (found["rx"], None)
-    assert not load(text_, now).changed
-    assert not load(inventory.dump(), now, SNMP_COMMUNITY_LAB="public").changed
-    load(text_.replace("description, enabled: false", "description"), now)
+    assert not load(text_).changed
+    assert not load(inventory.dump(), SNMP_COMMUNITY_LAB="public").changed
+    load(text_.replace("description, enabled: false", "description"))
     assert nodes(session, "A")["description"].enabled is True
 
 
-def test_a_template_node_must_be_overridden_where_the_template_has_it(session: Session, now: datetime) -> None:
+def test_a_template_node_must_be_overridden_where_the_template_has_it(session: Session) -> None:
     wrong = ONE.replace("template: basic}", "template: basic, workflow: {nodes: [{key: description, interval: 1h}]}}")
-    assert "under chain of rx: put it there" in problems(wrong, now)
+    assert "under chain of rx: put it there" in problems(wrong)
 
 
-def test_nodes_that_a_workflow_of_the_file_does_not_name_are_removed(session: Session, now: datetime) -> None:
-    load(EXAMPLE, now)
-    stray = make_node(olt(session, "OLT-02"), "stray", oid="huawei.onu_state")
-    waiting = make_execution(stray, now)
-    report = load(EXAMPLE, now)
+def test_nodes_that_a_workflow_of_the_file_does_not_name_are_removed(session: Session) -> None:
+    load(EXAMPLE)
+    waiting = make_execution(make_node(olt(session, "OLT-02"), "stray", oid="huawei.onu_state"), NOW)
+    report = load(EXAMPLE)
     assert nodes(session, "OLT-02").keys() == {"rx"}
     assert report.changes[-1].details == ("node stray: removed",)
     assert waiting.status is ExecutionStatus.INTERRUPTED
 
 
-def test_what_the_file_leaves_out_keeps_its_stored_value(session: Session, now: datetime) -> None:
-    load(ONE, now)
-    olts.update(olt(session, "A").id, {"max_inflight": 4, "enabled": False, "site": "north"}, ACTOR, now)
-    assert not load(ONE, now).changed
+def test_what_the_file_leaves_out_keeps_its_stored_value(session: Session) -> None:
+    load(ONE)
+    olts.update(olt(session, "A").id, {"max_inflight": 4, "enabled": False, "site": "north"}, ACTOR, NOW)
+    assert not load(ONE).changed
     found = olt(session, "A")
     assert (found.max_inflight, found.enabled, found.site) == (4, False, "north")
 
 
-def test_an_absent_secret_keeps_the_stored_one(session: Session, now: datetime) -> None:
-    load("credentials: [{name: lab, community: public}]", now)
-    report = load("credentials: [{name: lab, community_env: SNMP_COMMUNITY_LAB}]", now)
-    assert not report.changed
-    load("credentials: [{name: lab, community_env: SNMP_COMMUNITY_LAB}]", now, SNMP_COMMUNITY_LAB="fresh")
+def test_an_absent_secret_keeps_the_stored_one(session: Session) -> None:
+    named = "credentials: [{name: lab, community_env: SNMP_COMMUNITY_LAB}]"
+    load("credentials: [{name: lab, community: public}]")
+    assert not load(named).changed
+    load(named, SNMP_COMMUNITY_LAB="fresh")
     assert session.scalars(select(Credential)).one().community == "fresh"
 
 
-def test_by_default_a_file_cannot_name_other_secrets_of_the_process(
-    session: Session, now: datetime, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_by_default_files_name_no_other_secrets_of_a_process(session: Session, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PLANTED_KEY", "planted")
     monkeypatch.setenv("SNMP_OK", "fine")
     with pytest.raises(InventoryInvalid, match="PLANTED_KEY is not set"):
-        inventory.load("credentials: [{name: a, community_env: PLANTED_KEY}]", dry_run=False, actor=ACTOR, now=now)
-    inventory.load("credentials: [{name: a, community_env: SNMP_OK}]", dry_run=False, actor=ACTOR, now=now)
+        inventory.load("credentials: [{name: a, community_env: PLANTED_KEY}]", dry_run=False, actor=ACTOR, now=NOW)
+    inventory.load("credentials: [{name: a, community_env: SNMP_OK}]", dry_run=False, actor=ACTOR, now=NOW)
     assert session.scalars(select(Credential)).one().community == "fine"
 
 
-def test_no_secret_is_in_the_report_the_audit_or_the_export(session: Session, now: datetime) -> None:
-    report = load("credentials: [{name: lab, community: planted-1}]", now)
-    changed = load("credentials: [{name: lab, community: planted-2}]", now)
+def test_no_secret_is_in_the_report_the_audit_or_the_export(session: Session) -> None:
+    report = load("credentials: [{name: lab, community: planted-1}]")
+    changed = load("credentials: [{name: lab, community: planted-2}]")
     told = [*report.lines(), *changed.lines(), str(report.as_dict()), str(changed.as_dict()), inventory.dump()]
     told.append(str(session.execute(text("SELECT * FROM audit_log")).all()))
     assert "planted" not in "\n".join(told)
     assert changed.changes[0].details == ("community: *** -> ***",)
 
 
-def test_a_moved_olt_must_name_its_credential_again(session: Session, now: datetime) -> None:
-    load(ONE, now)
+def test_a_moved_olt_must_name_its_credential_again(session: Session) -> None:
+    load(ONE)
     moved = "olts: [{name: A, address: 10.0.0.7}]"
-    assert "name the credential too" in problems(moved, now)
-    load("olts: [{name: A, address: 10.0.0.7, credential: lab}]", now)
+    assert "name the credential too" in problems(moved)
+    load("olts: [{name: A, address: 10.0.0.7, credential: lab}]")
     assert olt(session, "A").address == "10.0.0.7"
 
 
-def test_two_olts_that_swap_addresses_are_told_how_to(session: Session, now: datetime) -> None:
-    load(ONE.replace("olts: [", "olts: [{name: B, address: 10.0.0.2, brand: huawei, credential: lab}, "), now)
+def test_two_olts_that_swap_addresses_are_told_how_to(session: Session) -> None:
+    load(ONE.replace("olts: [", "olts: [{name: B, address: 10.0.0.2, brand: huawei, credential: lab}, "))
     swap = "olts: [{name: A, address: 10.0.0.2, credential: lab}, {name: B, address: 10.0.0.1, credential: lab}]"
-    assert "import that OLT alone first" in problems(swap, now)
+    assert "import that OLT alone first" in problems(swap)
 
 
-def test_a_template_is_left_by_naming_none_and_by_an_own_workflow(session: Session, now: datetime) -> None:
-    load(ONE, now)
-    load('olts: [{name: A, template: ""}]', now)
+def test_a_template_is_left_by_naming_none_and_by_an_own_workflow(session: Session) -> None:
+    load(ONE)
+    load('olts: [{name: A, template: ""}]')
     assert nodes(session, "A") == {}
-    load(ONE, now)
-    load("olts: [{name: A, workflow: {nodes: [{key: own, kind: get, oid: huawei.sysuptime, interval: 1h}]}}]", now)
+    load(ONE)
+    load("olts: [{name: A, workflow: {nodes: [{key: own, kind: get, oid: huawei.sysuptime, interval: 1h}]}}]")
     assert nodes(session, "A").keys() == {"own"}
     assert olt(session, "A").workflow.template is None  # type: ignore[union-attr]
 
 
-def test_a_node_moves_between_chains_without_being_lost(session: Session, now: datetime) -> None:
+def test_a_node_moves_between_chains_without_being_lost(session: Session) -> None:
     head = "olts: [{name: A, address: 10.0.0.1, brand: huawei, credential: lab, workflow: {nodes: ["
     d = "kind: discovery, oid: huawei.onu_state, interval: 1h"
     g = "kind: get, oid: huawei.onu_description"
     credential = "credentials: [{name: lab, community: x}]\n"
-    load(f"{credential}{head}{{key: a, {d}, chain: [{{key: x, {g}}}]}}]}}}}]", now)
+    load(f"{credential}{head}{{key: a, {d}, chain: [{{key: x, {g}}}]}}]}}}}]")
     before = nodes(session, "A")["x"].id
-    load(f"{credential}{head}{{key: b, {d}, chain: [{{key: x, {g}}}]}}]}}}}]", now)
+    load(f"{credential}{head}{{key: b, {d}, chain: [{{key: x, {g}}}]}}]}}}}]")
     found = nodes(session, "A")
     assert (found.keys(), found["x"].id, found["x"].master) == ({"b", "x"}, before, found["b"])
-    later = now + timedelta(hours=1)
+    later = NOW + timedelta(hours=1)
     load(f"{credential}{head}{{key: x, {g}, interval: 1h}}, {{key: b, {d}}}]}}}}]", later)
     found = nodes(session, "A")
     assert (found["x"].master, found["x"].next_run_at) == (None, later + timedelta(seconds=60))
     assert [found["x"].position, found["b"].position] == [0, 1]
 
 
-def test_overrides_of_an_import_are_logged_once_with_their_giver(session: Session, now: datetime) -> None:
+def test_overrides_of_an_import_are_logged_once_with_their_giver(session: Session) -> None:
     text_ = ONE.replace("interval: 5m", "interval: 1m, override: laboratory".replace(", ", "\n        "))
     for _ in range(2):
-        load(text_, now)
+        load(text_)
     rows = session.scalars(
         select(CoordinatorLog).where(CoordinatorLog.event_type == EventType.INTERVAL_OVERRIDDEN)
     ).all()
     assert [(row.details["actor"], row.details["reason"]) for row in rows] == [(ACTOR, "laboratory")]
 
 
-def test_every_changed_thing_leaves_an_audit_row(session: Session, now: datetime) -> None:
-    load(ONE, now)
+def test_every_changed_thing_leaves_an_audit_row(session: Session) -> None:
+    load(ONE)
     actions = session.scalars(select(AuditLog.action).where(AuditLog.actor == ACTOR)).all()
     assert sorted(actions) == ["credential.create", "olt.create", "template.create", "workflow.import"]
 
@@ -408,59 +391,58 @@ SECRETS = {
 }  # fmt: skip
 
 
-def test_an_export_loads_into_an_empty_database_and_comes_out_the_same(session: Session, now: datetime) -> None:
-    load(RICH, now)
+def test_an_export_loads_into_an_empty_database_and_comes_out_the_same(session: Session) -> None:
+    load(RICH)
     exported = inventory.dump()
     assert "planted" not in exported
-    assert not load(exported, now, **SECRETS).changed
+    assert not load(exported, **SECRETS).changed
     for table in (Olt, WorkflowTemplate, Credential):
         session.execute(delete(table))
     session.commit()
     assert session.scalars(select(TemplateNode)).all() == []
-    load(exported, now, **SECRETS)
+    load(exported, **SECRETS)
     assert inventory.dump() == exported
     secure = session.scalars(select(Credential).where(Credential.name == "secure")).one()
     assert (secure.auth_password, secure.priv_password) == ("planted-auth", "planted-priv")
-    chain = [node.key for node in nodes(session, "B")["rx"].chained]
-    assert chain == ["a", "b", "c"]
+    assert [node.key for node in nodes(session, "B")["rx"].chained] == ["a", "b", "c"]
 
 
-def test_an_export_of_nothing_loads(session: Session, now: datetime) -> None:
-    assert not load(inventory.dump(), now).changed
+def test_an_export_of_nothing_loads(session: Session) -> None:
+    assert not load(inventory.dump()).changed
 
 
-def test_a_deleted_olt_is_not_exported_and_its_name_can_be_imported_again(session: Session, now: datetime) -> None:
-    load(ONE, now)
+def test_a_deleted_olt_is_not_exported_and_its_name_can_be_imported_again(session: Session) -> None:
+    load(ONE)
     gone = olt(session, "A").id
-    olts.delete(gone, "replaced", ACTOR, now)
+    olts.delete(gone, "replaced", ACTOR, NOW)
     assert "name: A," not in inventory.dump()
     load(ONE, datetime(2026, 11, 28, tzinfo=UTC))
     assert [row.id for row in session.scalars(select(Olt).where(Olt.deleted_at.is_(None)))] != [gone]
 
 
 def test_what_runs_on_an_olt_that_a_file_disables_is_asked_to_stop_after_the_commit(
-    session: Session, now: datetime, monkeypatch: pytest.MonkeyPatch
+    session: Session, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asked: list[tuple[list[int], bool]] = []
     monkeypatch.setattr(executions, "stop_running", lambda ids: asked.append((ids, session.info.get("writing", False))))
-    load(ONE, now)
+    load(ONE)
     off = ONE.replace("template: basic}", "template: basic, enabled: false}")
-    load(off, now, dry_run=True)
+    load(off, dry_run=True)
     assert asked == []
-    load(off, now)
-    load(off, now)
-    load(ONE, now)
+    load(off)
+    load(off)
+    load(ONE)
     assert asked == [([olt(session, "A").id], False)]
 
 
-def test_a_lost_key_keeps_no_file_from_being_loaded_or_written(app: Flask, session: Session, now: datetime) -> None:
-    load(ONE, now)
+def test_a_lost_key_keeps_no_file_from_being_loaded_or_written(app: Flask, session: Session) -> None:
+    load(ONE)
     keyring.load(app, [Fernet.generate_key().decode()])
     session.expire_all()
     assert "SNMP_COMMUNITY_LAB" in inventory.dump()
     moved = "olts: [{name: A, address: 10.0.0.1, brand: huawei, site: Piura}]\n"
-    assert load(moved, now).counts["olts"]["updated"] == 1
-    told = problems("credentials: [{name: lab, version: 2c}]\n", now)
+    assert load(moved).counts["olts"]["updated"] == 1
+    told = problems("credentials: [{name: lab, version: 2c}]\n")
     assert "lab" in told and "enter it again" in told
-    load("credentials: [{name: lab, community: fresh}]\n", now)
+    load("credentials: [{name: lab, community: fresh}]\n")
     assert session.scalars(select(Credential)).one().community == "fresh"

@@ -1,6 +1,6 @@
 """Templates switched on and off: clocks and waiting work of their nodes on all OLTs, and of nothing else."""
 
-from datetime import datetime, timedelta
+from datetime import timedelta
 
 import pytest
 from sqlalchemy import select
@@ -14,7 +14,7 @@ from portal.tables import AuditLog, Execution, Olt, Workflow, WorkflowNode, Work
 from scheduler.coordinator import observe
 from scheduler.coordinator.decide import parse
 from testing.builders import make_catalogue, make_credential, make_execution, make_node
-from testing.cast import ACTOR
+from testing.cast import ACTOR, NOW
 
 FILE = """
 templates:
@@ -33,31 +33,28 @@ olts:
 
 
 @pytest.fixture
-def basic(session: Session, now: datetime) -> int:
+def basic(session: Session) -> int:
     """Template basic on OLTs A and B, template other on C; the id of the first."""
     make_catalogue()
     make_credential()
-    inventory.load(FILE, dry_run=False, actor=ACTOR, now=now)
+    inventory.load(FILE, dry_run=False, actor=ACTOR, now=NOW)
     return templates.by_name("basic")
 
 
 def node(session: Session, olt: str, key: str) -> WorkflowNode:
     found: Olt = session.scalars(select(Olt).where(Olt.name == olt)).one()
-    assert found.workflow is not None
     return next(one for one in found.workflow.nodes if one.key == key)
 
 
-def waiting(session: Session, olt: str, key: str, now: datetime, status: str = "PENDING") -> Execution:
-    return make_execution(node(session, olt, key), now, status=ExecutionStatus(status))
+def waiting(session: Session, olt: str, key: str, status: str = "PENDING") -> Execution:
+    return make_execution(node(session, olt, key), NOW, status=ExecutionStatus(status))
 
 
-def test_disabling_a_template_stops_its_nodes_on_all_olts_and_nothing_else(
-    session: Session, basic: int, now: datetime
-) -> None:
+def test_disabling_a_template_stops_its_nodes_on_all_olts_and_nothing_else(session: Session, basic: int) -> None:
     own = make_node(session.scalars(select(Olt).where(Olt.name == "A")).one(), "own")
-    stopped = [waiting(session, olt, key, now) for olt in "AB" for key in ("discovery", "rx")]
-    kept = [waiting(session, "A", "own", now), waiting(session, "C", "state", now)]
-    templates.set_enabled(basic, False, ACTOR, now)
+    stopped = [waiting(session, olt, key) for olt in "AB" for key in ("discovery", "rx")]
+    kept = [waiting(session, "A", "own"), waiting(session, "C", "state")]
+    templates.set_enabled(basic, False, ACTOR, NOW)
     assert {one.status for one in stopped} == {ExecutionStatus.INTERRUPTED}
     assert "template basic was disabled" in stopped[0].error_message
     assert {one.status for one in kept} == {ExecutionStatus.PENDING}
@@ -66,52 +63,48 @@ def test_disabling_a_template_stops_its_nodes_on_all_olts_and_nothing_else(
     assert own.next_run_at is not None and node(session, "C", "state").next_run_at is not None
 
 
-def test_what_runs_of_a_disabled_template_goes_on(session: Session, basic: int, now: datetime) -> None:
-    running = waiting(session, "A", "rx", now, "RUNNING")
-    templates.set_enabled(basic, False, ACTOR, now)
+def test_what_runs_of_a_disabled_template_goes_on(session: Session, basic: int) -> None:
+    running = waiting(session, "A", "rx", "RUNNING")
+    templates.set_enabled(basic, False, ACTOR, NOW)
     assert running.status is ExecutionStatus.RUNNING
 
 
-def test_a_template_that_is_enabled_again_runs_a_full_interval_later_where_the_rest_is_enabled(
-    session: Session, basic: int, now: datetime
-) -> None:
-    later = now + timedelta(minutes=50)
-    workflows.set_node_enabled(node(session, "A", "rx").id, False, ACTOR, now)
-    olts.set_enabled(node(session, "B", "rx").workflow.olt_id, False, ACTOR, now)
-    templates.set_enabled(basic, False, ACTOR, now)
+def test_a_template_enabled_again_runs_a_full_interval_later_where_the_rest_is_on(session: Session, basic: int) -> None:
+    later = NOW + timedelta(minutes=50)
+    workflows.set_node_enabled(node(session, "A", "rx").id, False, ACTOR, NOW)
+    olts.set_enabled(node(session, "B", "rx").workflow.olt_id, False, ACTOR, NOW)
+    templates.set_enabled(basic, False, ACTOR, NOW)
     templates.set_enabled(basic, True, ACTOR, later)
     assert node(session, "A", "discovery").next_run_at == later + timedelta(minutes=15)
     stopped = [node(session, olt, key) for olt, key in (("A", "rx"), ("B", "rx"), ("B", "discovery"))]
     assert [one.next_run_at for one in stopped] == [None] * 3
 
 
-def test_an_olt_or_node_that_is_enabled_below_a_disabled_template_stays_without_a_clock(
-    session: Session, basic: int, now: datetime
-) -> None:
-    templates.set_enabled(basic, False, ACTOR, now)
+def test_an_olt_or_node_enabled_below_a_disabled_template_stays_without_a_clock(session: Session, basic: int) -> None:
+    templates.set_enabled(basic, False, ACTOR, NOW)
     rx = node(session, "A", "rx")
     olt_id = rx.workflow.olt_id
-    olts.set_enabled(olt_id, False, ACTOR, now)
-    olts.set_enabled(olt_id, True, ACTOR, now)
-    workflows.set_node_enabled(rx.id, False, ACTOR, now)
-    workflows.set_node_enabled(rx.id, True, ACTOR, now)
+    olts.set_enabled(olt_id, False, ACTOR, NOW)
+    olts.set_enabled(olt_id, True, ACTOR, NOW)
+    workflows.set_node_enabled(rx.id, False, ACTOR, NOW)
+    workflows.set_node_enabled(rx.id, True, ACTOR, NOW)
     assert rx.next_run_at is None
-    inventory.load(FILE.replace("interval: 10m", "interval: 20m"), dry_run=False, actor=ACTOR, now=now)
+    inventory.load(FILE.replace("interval: 10m", "interval: 20m"), dry_run=False, actor=ACTOR, now=NOW)
     assert (node(session, "B", "rx").interval_seconds, node(session, "B", "rx").next_run_at) == (1200, None)
 
 
-def test_a_new_olt_of_a_disabled_template_waits_for_it(session: Session, basic: int, now: datetime) -> None:
-    templates.set_enabled(basic, False, ACTOR, now)
+def test_a_new_olt_of_a_disabled_template_waits_for_it(session: Session, basic: int) -> None:
+    templates.set_enabled(basic, False, ACTOR, NOW)
     more = FILE + "  - {name: D, address: 10.0.0.4, brand: huawei, credential: lab, template: basic}\n"
-    inventory.load(more, dry_run=False, actor=ACTOR, now=now)
+    inventory.load(more, dry_run=False, actor=ACTOR, now=NOW)
     assert node(session, "D", "rx").next_run_at is None
-    templates.set_enabled(basic, True, ACTOR, now)
-    assert node(session, "D", "rx").next_run_at == now + timedelta(minutes=10)
+    templates.set_enabled(basic, True, ACTOR, NOW)
+    assert node(session, "D", "rx").next_run_at == NOW + timedelta(minutes=10)
 
 
-def test_switching_is_audited_once_and_repeating_it_does_nothing(session: Session, basic: int, now: datetime) -> None:
+def test_switching_is_audited_once_and_repeating_it_does_nothing(session: Session, basic: int) -> None:
     for enabled in (True, False, False, True):
-        templates.set_enabled(basic, enabled, ACTOR, now)
+        templates.set_enabled(basic, enabled, ACTOR, NOW)
     rows = session.scalars(select(AuditLog).where(AuditLog.action.like("template.%able")).order_by(AuditLog.id)).all()
     assert [(row.action, row.subject_name, row.changes) for row in rows] == [
         ("template.disable", "basic", {"enabled": [True, False]}),
@@ -119,23 +112,20 @@ def test_switching_is_audited_once_and_repeating_it_does_nothing(session: Sessio
     ]
 
 
-def test_an_unknown_template_is_told(session: Session, basic: int, now: datetime) -> None:
+def test_an_unknown_template_is_told(basic: int) -> None:
     with pytest.raises(NotFound, match="basik"):
         templates.by_name("basik")
     with pytest.raises(NotFound):
-        templates.set_enabled(basic + 100, False, ACTOR, now)
+        templates.set_enabled(basic + 100, False, ACTOR, NOW)
 
 
 @pytest.mark.parametrize("off", ["", "node", "workflow", "template", "olt", "deleted"])
-def test_one_node_and_many_are_judged_alike_by_what_is_enabled(
-    session: Session, basic: int, now: datetime, off: str
-) -> None:
+def test_one_node_and_many_are_judged_alike_by_what_is_enabled(session: Session, basic: int, off: str) -> None:
     rx = node(session, "A", "rx")
-    own = make_node(rx.workflow.olt, "own")
-    template = session.get_one(WorkflowTemplate, basic)
+    own, template = make_node(rx.workflow.olt, "own"), session.get_one(WorkflowTemplate, basic)
     of = {"node": rx, "workflow": rx.workflow, "template": template, "olt": rx.workflow.olt}
     if off == "deleted":
-        rx.workflow.olt.deleted_at = now
+        rx.workflow.olt.deleted_at = NOW
     elif off:
         of[off].enabled = False  # type: ignore[attr-defined]
     session.commit()

@@ -14,8 +14,8 @@ from jobs.snmp.simulator.mib import Kind, Value, parse_oid
 from jobs.snmp.simulator.spec import expected
 from jobs.snmp.simulator.usm import V3User
 from jobs.snmp.simulator.wire import PduType, encode_varbind, tlv
+from tests.integration.test_simulator import XPON, rows, session
 
-XPON = ".1.3.6.1.4.1.2011.6.128.1.1.2"
 STATE, RX = f"{XPON}.46.1.15", f"{XPON}.51.1.4"
 SYS_UPTIME = ".1.3.6.1.2.1.1.3.0"
 # The ports of the farm, by what is wrong with them; 40 ONUs on ports 4194312192, 4194312448 and 4194312704.
@@ -46,18 +46,10 @@ def farm() -> Iterator[Farm]:
 def olt(farm: Farm) -> Callable[..., easysnmp.Session]:
     """A session with the OLT that has this fault."""
 
-    def session(fault: str, **options: Any) -> easysnmp.Session:
-        given: dict[str, Any] = {"version": 2, "community": "public", "timeout": 2, "retries": 0} | options
-        port = farm.ports[list(FAULTS).index(fault)]
-        return easysnmp.Session(hostname="127.0.0.1", remote_port=port, use_numeric=True, **given)
+    def opened(fault: str, **options: Any) -> easysnmp.Session:
+        return session(farm.ports[list(FAULTS).index(fault)], **({"retries": 0} | options))
 
-    return session
-
-
-def rows(client: easysnmp.Session, root: str) -> dict[str, str]:
-    """Index below ``root`` → value of a GETBULK walk."""
-    names = [(".".join(part for part in (one.oid, one.oid_index) if part), one.value) for one in client.bulkwalk(root)]
-    return {name.removeprefix(root + "."): value for name, value in names}
+    return opened
 
 
 def timed(call: Callable[[], object]) -> float:
@@ -70,14 +62,11 @@ def test_every_varbind_of_an_answer_costs_its_time(olt: Callable[..., easysnmp.S
     client = olt("rowdelay")
     one = timed(lambda: client.get_bulk(STATE, 0, 1))
     many = timed(lambda: client.get_bulk(STATE, 0, 40))
-    assert one >= 0.01
-    assert many >= 0.4
-    assert one < many
+    assert one >= 0.01 and many >= 0.4 and one < many
 
 
 def test_a_get_above_maxvars_is_toobig_and_a_getbulk_is_cut(olt: Callable[..., easysnmp.Session]) -> None:
-    client = olt("maxvars")
-    oids = [f"{STATE}.{key}" for key in rows(olt("healthy"), STATE)]
+    client, oids = olt("maxvars"), [f"{STATE}.{key}" for key in rows(olt("healthy"), STATE)]
     assert len(client.get(oids[:5])) == 5
     with pytest.raises(easysnmp.EasySNMPError, match="too big|tooBig|Packet too large"):
         client.get(oids[:6])
@@ -85,41 +74,36 @@ def test_a_get_above_maxvars_is_toobig_and_a_getbulk_is_cut(olt: Callable[..., e
     assert rows(client, STATE) == rows(olt("healthy"), STATE)
 
 
-def ask(port: int, pdu: PduType, *oids: str, timeout: float = 2.0) -> list[tuple[int, ...]]:
-    """OIDs of the answer to one bare request; TimeoutError when there is none."""
+def request(pdu: PduType, *oids: str) -> bytes:
     varbinds = b"".join(encode_varbind(parse_oid(oid), Value(Kind.NULL, None)) for oid in oids)
     fields = tlv(Kind.INTEGER, b"\x4d") + tlv(Kind.INTEGER, b"\0") * 2 + tlv(0x30, varbinds)
-    message = tlv(0x30, tlv(Kind.INTEGER, b"\1") + tlv(Kind.OCTETS, b"public") + tlv(pdu, fields))
+    return tlv(0x30, tlv(Kind.INTEGER, b"\1") + tlv(Kind.OCTETS, b"public") + tlv(pdu, fields))
+
+
+def ask(port: int, pdu: PduType, *oids: str, timeout: float = 2.0) -> list[tuple[int, ...]]:
+    """OIDs of the answer to one bare request; TimeoutError when there is none."""
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as client:
         client.settimeout(timeout)
-        client.sendto(message, ("127.0.0.1", port))
+        client.sendto(request(pdu, *oids), ("127.0.0.1", port))
         answer = client.recv(65535)
     # A response is built as a request is: with the tag of one it can be read as one.
     return list(wire.decode_request(answer.replace(bytes((PduType.RESPONSE,)), bytes((PduType.GET,)), 1)).oids)
 
 
-def test_a_truncating_agent_answers_the_first_varbinds_of_a_get(
-    farm: Farm, olt: Callable[..., easysnmp.Session]
-) -> None:
+def test_a_truncating_agent_answers_first_varbinds_of_a_get(farm: Farm, olt: Callable[..., easysnmp.Session]) -> None:
     oids = [f"{STATE}.{key}" for key in rows(olt("healthy"), STATE)][:8]
-    port = farm.ports[list(FAULTS).index("truncate")]
-    assert ask(port, PduType.GET, *oids) == [parse_oid(oid) for oid in oids[:3]]
+    assert ask(farm.ports[list(FAULTS).index("truncate")], PduType.GET, *oids) == [parse_oid(oid) for oid in oids[:3]]
 
 
-def test_a_looping_table_answers_with_the_oid_it_was_asked_for(
-    farm: Farm, olt: Callable[..., easysnmp.Session]
-) -> None:
+def test_a_looping_table_answers_the_oid_it_was_asked_for(farm: Farm, olt: Callable[..., easysnmp.Session]) -> None:
     first = f"{STATE}.{next(iter(rows(olt('healthy'), STATE)))}"
-    port = farm.ports[list(FAULTS).index("loop")]
-    assert ask(port, PduType.GETNEXT, first) == [parse_oid(first)]
-    answer = olt("loop").get_bulk(STATE, 0, 5)
-    assert [f"{one.oid}.{one.oid_index}" for one in answer] == [first] * 5
+    assert ask(farm.ports[list(FAULTS).index("loop")], PduType.GETNEXT, first) == [parse_oid(first)]
+    assert [f"{one.oid}.{one.oid_index}" for one in olt("loop").get_bulk(STATE, 0, 5)] == [first] * 5
 
 
 @pytest.mark.parametrize("fault", ["die", "mute"])
 def test_a_walk_dies_in_the_middle_of_its_table(fault: str, olt: Callable[..., easysnmp.Session]) -> None:
-    client = olt(fault, timeout=0.3)
-    whole = rows(olt("healthy"), STATE)
+    client, whole = olt(fault, timeout=0.3), rows(olt("healthy"), STATE)
     first = [key for key in whole if not key.startswith(("4194312448", "4194312704"))]
     # A GETBULK that starts before the fault brings what lies before it.
     assert len(client.get_bulk(STATE, 0, 50)) in (len(first), len(first) + 1)
@@ -143,8 +127,7 @@ def test_a_vanished_table_is_empty_and_its_neighbours_are_not(olt: Callable[...,
 
 
 def test_a_sentinel_storm_takes_about_its_share_of_the_powers(olt: Callable[..., easysnmp.Session]) -> None:
-    told = rows(olt("sentinels"), RX)
-    truth = expected(f"huawei@0,{CLOCK},sentinels=0.5")
+    told, truth = rows(olt("sentinels"), RX), expected(f"huawei@0,{CLOCK},sentinels=0.5")
     assert {one.index for one in truth if one.rx_power is None} == {key for key in told if told[key] == "2147483647"}
     assert rows(olt("sentinels"), STATE) == rows(olt("healthy"), STATE)
     assert 10 < sum(value == "2147483647" for value in told.values()) < 35
@@ -155,28 +138,18 @@ def test_a_cpu_sags_under_load_and_recovers_when_left_alone(farm: Farm) -> None:
     before = timed(lambda: ask(port, PduType.GET, SYS_UPTIME))
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as noise:
         for _ in range(25):
-            noise.sendto(_get(SYS_UPTIME), ("127.0.0.1", port))
+            noise.sendto(request(PduType.GET, SYS_UPTIME), ("127.0.0.1", port))
         under_load = timed(lambda: ask(port, PduType.GET, SYS_UPTIME))
     # Twenty-six requests of the last second, 20 ms each.
     assert under_load >= 0.5
     assert before < under_load / 2
-    fastest = min(timed(lambda: ask(port, PduType.GET, SYS_UPTIME)) for _ in range(12))
-    assert fastest < under_load / 2
-
-
-def _get(oid: str) -> bytes:
-    varbinds = encode_varbind(parse_oid(oid), Value(Kind.NULL, None))
-    fields = tlv(Kind.INTEGER, b"\x4d") + tlv(Kind.INTEGER, b"\0") * 2 + tlv(0x30, varbinds)
-    return tlv(0x30, tlv(Kind.INTEGER, b"\1") + tlv(Kind.OCTETS, b"public") + tlv(PduType.GET, fields))
+    assert min(timed(lambda: ask(port, PduType.GET, SYS_UPTIME)) for _ in range(12)) < under_load / 2
 
 
 def test_an_olt_that_reboots_is_silent_and_counts_its_uptime_anew() -> None:
     with start_farm(["huawei@0,at=1790000000,seed=7,reboot=2,rebootfor=0.5"]) as running:
         (port,) = running.ports
-        client = easysnmp.Session(
-            hostname="127.0.0.1", remote_port=port, use_numeric=True, version=2, community="public",
-            timeout=0.1, retries=0,
-        )  # fmt: skip
+        client = session(port, timeout=0.1, retries=0)
         uptime = before = int(client.get(SYS_UPTIME).value)
         lost, deadline = 0, time.monotonic() + 20
         while not (lost >= 3 and uptime < min(before, 200)) and time.monotonic() < deadline:
@@ -228,8 +201,6 @@ def test_a_reboot_starts_the_engine_time_anew_and_counts_its_boots_unless_frozen
             after = engine(port)
             silent = silent or after is None
             before = after if after and not silent else before
-    assert before
-    assert after
-    assert after[0] == before[0] + grows
+    assert before and after and after[0] == before[0] + grows
     assert before[1] >= 1
     assert after[1] < before[1]

@@ -59,12 +59,8 @@ from testing.versatile_agent import (
 pytestmark = pytest.mark.integration
 
 ABSENT = "1.3.6.1.2.1.55.0"
-LEVELS = [
-    ("plain", "", ""),
-    ("signed", "SHA", ""),
-    ("md5", "MD5", ""),
-    ("sealed", "SHA", "AES"),
-]
+SEALED = {"priv_protocol": "AES", "priv_password": PASSWORDS[1]}
+LEVELS = [("plain", {"auth": ""}), ("signed", {}), ("md5", {"auth": "MD5"}), ("sealed", SEALED)]
 
 
 @pytest.fixture(params=sorted(DRIVERS))
@@ -123,18 +119,9 @@ def silent(port: int, **settings) -> SnmpTarget:
     return target(port, **({"timeout": 0.15, "retries": 1} | settings))
 
 
-def v3(port: int, user: str, auth="SHA", auth_password=PASSWORDS[0], priv="", priv_password="") -> SnmpTarget:
-    return SnmpTarget(
-        "127.0.0.1",
-        port,
-        "3",
-        username=user,
-        auth_protocol=auth,
-        auth_password=auth_password,
-        priv_protocol=priv,
-        priv_password=priv_password,
-        timeout=2.0,
-    )
+def v3(port: int, user: str, auth="SHA", auth_password=PASSWORDS[0], **privacy: str) -> SnmpTarget:
+    named = {"username": user, "auth_protocol": auth, "auth_password": auth_password}
+    return SnmpTarget("127.0.0.1", port, "3", timeout=2.0, **named, **privacy)
 
 
 def limits(**settings) -> dict:
@@ -154,9 +141,8 @@ def expected_serial(onu: int) -> bytes:
 
 
 def test_a_walk_reads_the_raw_octets_of_1024_serials(open_session, huge):
-    session = open_session(target(huge))
-    result = walked(session, SERIAL)
-    session.close()
+    with closing(open_session(target(huge))) as session:
+        result = walked(session, SERIAL)
     assert result.complete and result.timeouts == 0 and result.pdus <= 22  # the first is of one frame
     got = list(result.columns[0].rows)
     assert got == [(key_of(onu), expected_serial(onu)) for onu in range(1024)]
@@ -164,43 +150,38 @@ def test_a_walk_reads_the_raw_octets_of_1024_serials(open_session, huge):
 
 
 def test_columns_are_walked_side_by_side(open_session, huge):
-    session = open_session(target(huge))
-    result = walked(session, RUN_STATE, DISTANCE, DESCRIPTION)
-    session.close()
+    with closing(open_session(target(huge))) as session:
+        result = walked(session, RUN_STATE, DISTANCE, DESCRIPTION)
     assert result.complete and [len(column.rows) for column in result.columns] == [1024] * 3
     assert result.columns[0].rows[17][1] == 2 and result.columns[1].rows[17][1] == -1
     assert result.columns[2].rows[1023][1] == b"CLI-10001023"
 
 
 def test_two_hundred_instances_are_read_in_packed_requests(open_session, huge):
-    session = open_session(target(huge))
-    asked = instances(SERIAL, 200)
-    result = get_many(session, asked, max_varbinds=50, **limits())
-    session.close()
+    with closing(open_session(target(huge))) as session:
+        asked = instances(SERIAL, 200)
+        result = get_many(session, asked, max_varbinds=50, **limits())
     assert result.pdus == 5 and list(result.values) == asked and not result.failed
     assert [bind.value for bind in result.values.values()] == [expected_serial(onu) for onu in range(200)]
 
 
 def test_version_1_walks_by_getnext_and_reads_the_same(open_session, huge):
-    session = open_session(target(huge, version="1"))
-    (column,) = walked(session, MODEL).columns
-    session.close()
+    with closing(open_session(target(huge, version="1"))) as session:
+        (column,) = walked(session, MODEL).columns
     assert column.complete and len(column.rows) == 1024
 
 
 def test_a_get_that_is_too_big_is_divided_until_it_fits(open_session, two_one_dead):
-    session = open_session(target(two_one_dead))
-    with pytest.raises(SnmpTooBig):
-        gets(session, instances(SERIAL, 100))
-    result = get_many(session, instances(SERIAL, 256), max_varbinds=100, **limits())
-    session.close()
+    with closing(open_session(target(two_one_dead))) as session:
+        with pytest.raises(SnmpTooBig):
+            gets(session, instances(SERIAL, 100))
+        result = get_many(session, instances(SERIAL, 256), max_varbinds=100, **limits())
     assert len(result.values) == 256 and not result.failed and 25 <= result.batch_size < 40
 
 
 def test_answers_cut_to_the_size_of_a_message_lose_no_row(open_session, two_one_dead):
-    session = open_session(target(two_one_dead))
-    result = walked(session, SERIAL, DESCRIPTION)
-    session.close()
+    with closing(open_session(target(two_one_dead))) as session:
+        result = walked(session, SERIAL, DESCRIPTION)
     assert result.complete and result.rows == 512 and result.pdus > 11
 
 
@@ -235,17 +216,15 @@ def test_an_ipv6_address_is_not_taken_apart(open_session, versatile):
             probe.bind(("::1", 0))
         except OSError:
             pytest.skip("IPv6 absent on this machine")
-    session = open_session(silent(versatile, address="::1", retries=0))
-    with pytest.raises(SnmpTimeout, match="::1"):
-        session.get([PROBE_OID])
-    session.close()
+    with closing(open_session(silent(versatile, address="::1", retries=0))) as session:
+        with pytest.raises(SnmpTimeout, match="::1"):
+            session.get([PROBE_OID])
 
 
 def test_every_type_arrives_as_what_it_is(open_session, versatile):
-    session = open_session(target(versatile))
-    binds = gets(session, [f"{SYS}.{arc}.0" for arc in VALUES])
-    exact = session.exact.get([f"{SYS}.{arc}.0" for arc in VALUES])
-    session.close()
+    with closing(open_session(target(versatile))) as session:
+        binds = gets(session, [f"{SYS}.{arc}.0" for arc in VALUES])
+        exact = session.exact.get([f"{SYS}.{arc}.0" for arc in VALUES])
     assert [bind.value for bind in binds] == [bind.value for bind in exact]
     assert [(bind.type, bind.value) for bind in exact] == [
         (SnmpType.OCTETS, b"a\x00\x80\xff\n"),
@@ -263,25 +242,22 @@ def test_every_type_arrives_as_what_it_is(open_session, versatile):
 
 
 def test_long_octets_arrive_whole_from_a_walk(open_session, versatile):
-    session = open_session(target(versatile))
-    (bind,) = session.next_rows([f"{SYS}.8.0"], 1)
-    assert bind.value == BIG
-    assert BIG in [bind.value for bind in session.next_rows([SYS], 10)]
-    session.close()
+    with closing(open_session(target(versatile))) as session:
+        (bind,) = session.next_rows([f"{SYS}.8.0"], 1)
+        assert bind.value == BIG
+        assert BIG in [bind.value for bind in session.next_rows([SYS], 10)]
 
 
 def test_an_answer_larger_than_a_driver_can_hold_is_read_all_the_same(open_session, versatile):
-    session = open_session(target(versatile))
-    result = get_many(session, [PROBE_OID, HUGE_OID], max_varbinds=10, **limits())
-    session.close()
+    with closing(open_session(target(versatile))) as session:
+        result = get_many(session, [PROBE_OID, HUGE_OID], max_varbinds=10, **limits())
     assert result.values[HUGE_OID].value == HUGE and result.values[PROBE_OID].value == 4294967295
 
 
 def test_the_three_ways_to_have_no_value_are_told_apart(open_session, versatile):
-    session = open_session(target(versatile))
-    present, instance, nothing = gets(session, [f"{SYS}.3.0", f"{SYS}.77.0", ABSENT])
-    (end,) = clearly(session, lambda s: s.next_rows([ABSENT], 5))[:1]
-    session.close()
+    with closing(open_session(target(versatile))) as session:
+        present, instance, nothing = gets(session, [f"{SYS}.3.0", f"{SYS}.77.0", ABSENT])
+        (end,) = clearly(session, lambda s: s.next_rows([ABSENT], 5))[:1]
     assert not present.missing
     assert (instance.type, instance.value) == (SnmpType.NO_SUCH_INSTANCE, None)
     assert (nothing.type, nothing.value) == (SnmpType.NO_SUCH_OBJECT, None)
@@ -289,23 +265,21 @@ def test_the_three_ways_to_have_no_value_are_told_apart(open_session, versatile)
 
 
 def test_version_1_says_only_that_a_name_is_missing(open_session, versatile):
-    session = open_session(target(versatile, version="1"))
-    assert session.get([ABSENT])[0].type is SnmpType.NO_SUCH_OBJECT
-    assert session.next_rows([ABSENT], 10)[0].type is SnmpType.END_OF_MIB_VIEW
-    with pytest.raises(SnmpNoSuchObject):
-        gets(session, [PROBE_OID, ABSENT])
-    result = get_many(session, [PROBE_OID, ABSENT], max_varbinds=10, **limits())
-    session.close()
+    with closing(open_session(target(versatile, version="1"))) as session:
+        assert session.get([ABSENT])[0].type is SnmpType.NO_SUCH_OBJECT
+        assert session.next_rows([ABSENT], 10)[0].type is SnmpType.END_OF_MIB_VIEW
+        with pytest.raises(SnmpNoSuchObject):
+            gets(session, [PROBE_OID, ABSENT])
+        result = get_many(session, [PROBE_OID, ABSENT], max_varbinds=10, **limits())
     assert result.values[PROBE_OID].value == 4294967295 and result.values[ABSENT].missing and not result.failed
 
 
 def test_an_error_status_of_the_device_is_a_device_error(open_session, versatile):
-    session = open_session(target(versatile))
-    with pytest.raises(SnmpDeviceError, match="genErr") as caught:
-        gets(session, [PROBE_OID, GENERR])
-    assert caught.value.place == 1
-    result = get_many(session, [PROBE_OID, GENERR], max_varbinds=10, **limits())
-    session.close()
+    with closing(open_session(target(versatile))) as session:
+        with pytest.raises(SnmpDeviceError, match="genErr") as caught:
+            gets(session, [PROBE_OID, GENERR])
+        assert caught.value.place == 1
+        result = get_many(session, [PROBE_OID, GENERR], max_varbinds=10, **limits())
     assert result.failed == {GENERR: ErrorKind.DEVICE} and PROBE_OID in result.values
 
 
@@ -313,21 +287,19 @@ def test_an_error_status_of_the_device_is_a_device_error(open_session, versatile
     "text", ["", "garbage", "1.3.6..1", "1.3.6.1.2.1.1.1.0 ; x", "1.3.6.1.99999999999999", "sysDescr.0"]
 )
 def test_what_is_no_oid_never_reaches_the_library(open_session, versatile, text):
-    session = open_session(target(versatile))
-    with pytest.raises(SnmpBadOid):
-        session.get([PROBE_OID, text])
-    with pytest.raises(SnmpBadOid):
-        session.next_rows([text], 5)
-    assert session.get([]) == session.next_rows([], 5) == []
-    session.close()
+    with closing(open_session(target(versatile))) as session:
+        with pytest.raises(SnmpBadOid):
+            session.get([PROBE_OID, text])
+        with pytest.raises(SnmpBadOid):
+            session.next_rows([text], 5)
+        assert session.get([]) == session.next_rows([], 5) == []
 
 
-@pytest.mark.parametrize(("user", "auth", "priv"), LEVELS)
-def test_version_3_reads_at_every_security_level(open_session, versatile, user, auth, priv):
-    session = open_session(v3(versatile, user, auth, priv=priv, priv_password=PASSWORDS[1] if priv else ""))
-    assert session.get([PROBE_OID])[0].value == 4294967295
-    assert len(session.next_rows([SYS], 5)) == 5
-    session.close()
+@pytest.mark.parametrize(("user", "level"), LEVELS)
+def test_version_3_reads_at_every_security_level(open_session, versatile, user, level):
+    with closing(open_session(v3(versatile, user, **level))) as session:
+        assert session.get([PROBE_OID])[0].value == 4294967295
+        assert len(session.next_rows([SYS], 5)) == 5
 
 
 def test_a_wrong_version_3_credential_is_an_auth_error_without_the_password(open_session, versatile):
@@ -335,7 +307,7 @@ def test_a_wrong_version_3_credential_is_an_auth_error_without_the_password(open
         v3(versatile, "nobody", auth=""),
         v3(versatile, "signed", auth_password="wr0ng-password"),
         v3(versatile, "signed", auth="MD5"),
-        v3(versatile, "sealed", priv="AES", priv_password="wr0ng-password"),
+        v3(versatile, "sealed", priv_protocol="AES", priv_password="wr0ng-password"),
     ]
     for place in wrong:
         session = open_session(place)
@@ -353,8 +325,8 @@ def test_a_credential_that_cannot_be_used_is_refused_before_anything_is_sent(ope
         v3(versatile, ""),
         v3(versatile, "signed", auth_password="short"),
         v3(versatile, "signed", auth="ROT13"),
-        v3(versatile, "sealed", priv="ROT13", priv_password=PASSWORDS[1]),
-        v3(versatile, "sealed", auth="", priv="AES", priv_password=PASSWORDS[1]),
+        v3(versatile, "sealed", priv_protocol="ROT13", priv_password=PASSWORDS[1]),
+        v3(versatile, "sealed", auth="", priv_protocol="AES", priv_password=PASSWORDS[1]),
     ]
     for place in unusable:
         with pytest.raises(SnmpAuthError):
@@ -396,12 +368,9 @@ def test_quirk_16_a_session_is_of_no_use_when_closed_or_in_another_thread(open_s
     assert len(caught) == 2
 
 
-@pytest.mark.parametrize(("user", "auth", "priv"), LEVELS[1:])
-def test_quirk_51_an_engine_that_starts_over_is_read_again_whether_it_counts_its_boots_or_not(
-    open_session, agent, user, auth, priv
-):
-    place = v3(agent.port, user, auth, priv=priv, priv_password=PASSWORDS[1] if priv else "")
-    place = replace(place, timeout=0.3, retries=1)
+@pytest.mark.parametrize(("user", "level"), LEVELS[1:])
+def test_quirk_51_an_engine_that_starts_over_is_read_again_whether_it_counts_boots(open_session, agent, user, level):
+    place = replace(v3(agent.port, user, **level), timeout=0.3, retries=1)
     with closing(PatientSession(open_session, place, lambda: None)) as session:
         for boots, seconds in ((9, 5000), (10, 0), (3, 0), (3, 0)):
             agent.restart(boots=boots, seconds=seconds)
@@ -525,8 +494,7 @@ def forger(port: int, what: str) -> Middleman:
             if what == "signature":
                 forged[place + 8] ^= 0xFF
             else:
-                flags = answer.find(b"\x04\x01\x01\x02\x01\x03")
-                forged[flags + 2] = 0
+                forged[answer.find(b"\x04\x01\x01\x02\x01\x03") + 2] = 0
         return [bytes(forged)]
 
     return Middleman(port, twist)
@@ -563,8 +531,7 @@ def test_an_answer_from_another_address_is_not_seen_by_the_driver_whose_socket_i
 @pytest.mark.parametrize("loss", [0.1, 0.3])
 def test_a_lossy_line_costs_repeats_and_no_row(open_session, loss):
     with oltsim_c.oltsim("--drop", str(loss), "--seed", "7", onus=512) as port:
-        place = target(port, timeout=0.1, retries=8)
-        with closing(PatientSession(open_session, place, lambda: None)) as session:
+        with closing(PatientSession(open_session, target(port, timeout=0.1, retries=8), lambda: None)) as session:
             result = walked(session, SERIAL, RUN_STATE)
             got = get_many(session, instances(MODEL, 300), max_varbinds=50, **limits())
             assert result.complete and result.rows == 1024 and len(got.values) == 300
@@ -592,9 +559,7 @@ def test_the_setting_chooses_the_driver_in_the_threads_of_a_run_too(huge, name, 
     application = Flask("settings")
     application.config["SNMP_DRIVER"] = name
     with application.app_context(), closing(more()) as session:
-        result = get_many(
-            session, instances(SERIAL, 1024), max_varbinds=5, max_inflight=3, open_more=more, **limits()
-        )  # fmt: skip
+        result = get_many(session, instances(SERIAL, 1024), max_varbinds=5, max_inflight=3, open_more=more, **limits())
     assert len(result.values) == 1024 and len(opened) == 3
     assert {type(session) for session in opened} == {kind}
 
@@ -617,10 +582,8 @@ def test_names_from_a_tree_that_nobody_asked_for_are_a_fault_and_no_end(open_ses
 def test_several_sessions_read_one_olt_at_once(open_session, huge):
     place = target(huge)
     with closing(open_session(place)) as session:
-        result = get_many(
-            session, instances(SERIAL, 1024), max_varbinds=20, max_inflight=4,
-            open_more=lambda: open_session(place), **limits(),
-        )  # fmt: skip
+        more = {"max_inflight": 4, "open_more": lambda: open_session(place)}
+        result = get_many(session, instances(SERIAL, 1024), max_varbinds=20, **more, **limits())
     assert len(result.values) == 1024 and not result.failed
     assert all(result.values[oid].value == expected_serial(onu) for onu, oid in enumerate(instances(SERIAL, 1024)))
 
@@ -630,9 +593,8 @@ def test_too_big_is_found_once_and_the_next_run_wastes_no_request(open_session, 
     with closing(open_session(target(two_one_dead))) as session:
         first = get_many(session, asked, max_varbinds=100, roots=[SERIAL], **limits())
         known = learn(None, first.sizes, datetime.now(UTC)).known(datetime.now(UTC))
-        second = get_many(
-            session, asked, max_varbinds=100, roots=[SERIAL], sizes={(GET, table_of(SERIAL)): known}, **limits()
-        )
+        sizes = {(GET, table_of(SERIAL)): known}
+        second = get_many(session, asked, max_varbinds=100, roots=[SERIAL], sizes=sizes, **limits())
     assert len(first.values) == len(second.values) == 256
     assert second.pdus == -(-256 // known.size)
 

@@ -23,7 +23,8 @@ from scheduler import reaper as reapers
 from scheduler import tick as ticks
 from scheduler.tick import next_cron
 from testing.builders import make_execution, make_node, make_olt
-from testing.cast import ACTOR, MINUTE, SECOND
+from testing.cast import ACTOR, MINUTE, NOW, SECOND
+from testing.rows import set_rows
 from testing.threads import at_once
 
 Decide = Callable[[list[DueMaster]], Plan]
@@ -44,8 +45,7 @@ def due_at(moment: datetime, nodes: Iterable[WorkflowNode] | None = None, **valu
 
 def many_nodes(count: int, interval: int = 3600) -> list[WorkflowNode]:
     """Masters of one OLT, made at once."""
-    olt = make_olt()
-    first = make_node(olt, "n0")
+    first = make_node(make_olt(), "n0")
     for number in range(1, count):
         db.session.add(WorkflowNode(workflow_id=first.workflow_id, key=f"n{number}", name=f"n{number}", kind=first.kind,
                                     oid=first.oid, interval_seconds=interval, priority=40))  # fmt: skip
@@ -76,7 +76,7 @@ def waiting_for_its_retry(session: Session, slot: datetime) -> tuple[WorkflowNod
     node = make_node(make_olt(), interval="15m")
     due_at(slot)
     take(slot)
-    execution = found(session)[0]
+    (execution,) = found(session)
     execution.attempt = execution.failures = 1
     execution.not_before, execution.queued_at = slot + 2 * MINUTE, None
     session.commit()
@@ -86,26 +86,25 @@ def waiting_for_its_retry(session: Session, slot: datetime) -> tuple[WorkflowNod
 # What is due
 
 
-def a_history(session: Session, now: datetime) -> None:
+def a_history(session: Session) -> None:
     """400 nodes, three of them due, each with a day of runs behind it; half of them wait for a retry in an hour.
 
     PostgreSQL gets its statistics: of a table that is all but empty it may pick any index.
     """
     nodes = many_nodes(400)
-    due_at(now + MINUTE)
-    due_at(now, nodes[:3])
+    due_at(NOW + MINUTE)
+    due_at(NOW, nodes[:3])
     olt = nodes[0].workflow.olt
 
     def run(node: WorkflowNode, hour: int, status: ExecutionStatus, **more: object) -> dict[str, object]:
         return {"node_id": node.id, "olt_id": olt.id, "device_key": olt.device_key, "priority": 40,
-                "node_name": node.name, "scheduled_for": now - timedelta(hours=hour), "status": status,
+                "node_name": node.name, "scheduled_for": NOW - timedelta(hours=hour), "status": status,
                 **more}  # fmt: skip
 
     ended = [run(node, hour, ExecutionStatus.SUCCESS) for node in nodes for hour in range(1, 25)]
-    later = now + timedelta(hours=1)
-    waiting = [run(node, 0, ExecutionStatus.PENDING, not_before=later) for node in nodes[::2]]
-    session.execute(insert(Execution), ended)
-    session.execute(insert(Execution), waiting)
+    waiting = [run(node, 0, ExecutionStatus.PENDING, not_before=NOW + timedelta(hours=1)) for node in nodes[::2]]
+    for rows in (ended, waiting):
+        session.execute(insert(Execution), rows)
     session.commit()
     if session.get_bind().dialect.name == "postgresql":
         session.execute(text("ANALYZE"))
@@ -123,52 +122,49 @@ def plan_of(session: Session, statement: Executable, **values: object) -> str:
     event.listen(connection, "before_cursor_execute", ask_for_the_plan, retval=True)
     cursor = connection.execute(statement, values).cursor
     event.remove(connection, "before_cursor_execute", ask_for_the_plan)
-    assert cursor is not None
     rows = cursor.fetchall()
     session.rollback()
     return "\n".join(str(row[-1]) for row in rows)
 
 
-def test_what_is_due_is_found_by_its_clock_and_never_by_a_nodes_history(session: Session, now: datetime) -> None:
-    a_history(session, now)
-    made = plan_of(session, due.DUE, now=now)
+def test_what_is_due_is_found_by_its_clock_and_never_by_a_nodes_history(session: Session) -> None:
+    a_history(session)
+    made = plan_of(session, due.DUE, now=NOW)
     assert "ix_workflow_nodes_next_run_at" in made
     assert "uq_executions_active_node" in made
     assert "uq_executions_node_id" not in made and "SCAN" not in made and "Seq Scan on executions" not in made
 
 
-def test_what_is_ripe_is_found_by_its_time(session: Session, now: datetime) -> None:
-    a_history(session, now)
-    made = plan_of(session, slots._RIPE[session.get_bind().dialect.name], now=now)
-    assert "ix_executions_not_before" in made
+def test_what_is_ripe_is_found_by_its_time(session: Session) -> None:
+    a_history(session)
+    assert "ix_executions_not_before" in plan_of(session, slots._RIPE[session.get_bind().dialect.name], now=NOW)
 
 
-def test_a_due_master_carries_all_that_its_ticket_needs(session: Session, now: datetime) -> None:
+def test_a_due_master_carries_all_that_its_ticket_needs(session: Session) -> None:
     olt = make_olt(site="lima")
     node = make_node(olt)
-    due_at(now)
-    (master,) = due.select_due(session, now)
+    due_at(NOW)
+    (master,) = due.select_due(session, NOW)
     assert (master.node_id, master.olt_id, master.site, master.device_key) == (node.id, olt.id, "lima", olt.device_key)
-    _, (ticket,) = take(now)
+    _, (ticket,) = take(NOW)
     assert (ticket.olt_id, ticket.site, ticket.attempt, ticket.priority) == (olt.id, "lima", 1, node.priority)
-    assert (ticket.scheduled_for, ticket.overdue_at) == (now, now + 15 * MINUTE)
+    assert (ticket.scheduled_for, ticket.overdue_at) == (NOW, NOW + 15 * MINUTE)
     assert [execution.id for execution in found(session)] == [ticket.execution_id]
 
 
 @pytest.mark.parametrize("blocked_by", ["node", "workflow", "olt", "deleted olt"])
-def test_what_is_disabled_is_not_due(session: Session, now: datetime, blocked_by: str) -> None:
-    olt = make_olt()
-    node = make_node(olt)
-    due_at(now)
+def test_what_is_disabled_is_not_due(session: Session, blocked_by: str) -> None:
+    node = make_node(make_olt())
+    due_at(NOW)
     target = {"node": WorkflowNode, "workflow": Workflow}.get(blocked_by, Olt)
-    values = {"deleted_at": now} if blocked_by == "deleted olt" else {"enabled": False}
+    values = {"deleted_at": NOW} if blocked_by == "deleted olt" else {"enabled": False}
     session.execute(update(target).values(values))
     session.commit()
-    assert not due.anything_due(session, now) and due.select_due(session, now) == []
-    assert clock_of(session, node) == now
+    assert not due.anything_due(session, NOW) and due.select_due(session, NOW) == []
+    assert clock_of(session, node) == NOW
 
 
-def test_nodes_of_a_disabled_template_are_not_due_but_those_of_its_own_olt_are(session: Session, now: datetime) -> None:
+def test_nodes_of_a_disabled_template_are_not_due_but_those_of_its_own_olt_are(session: Session) -> None:
     olt = make_olt()
     own, from_template = make_node(olt, "own"), make_node(olt, "made")
     template = WorkflowTemplate(name="basic")
@@ -178,235 +174,215 @@ def test_nodes_of_a_disabled_template_are_not_due_but_those_of_its_own_olt_are(s
     session.flush()
     own.workflow.template_id, from_template.template_node_id = template.id, template.nodes[0].id
     session.commit()
-    due_at(now)
-    assert {master.node_id for master in due.select_due(session, now)} == {own.id, from_template.id}
+    due_at(NOW)
+    assert {master.node_id for master in due.select_due(session, NOW)} == {own.id, from_template.id}
     template.enabled = False
     session.commit()
-    assert {master.node_id for master in due.select_due(session, now)} == {own.id}
+    assert {master.node_id for master in due.select_due(session, NOW)} == {own.id}
 
 
 # Slots that do not run
 
 
 @pytest.mark.parametrize(
-    ("state", "reason"),
-    [(OltState.UNREACHABLE, SkipReason.OLT_UNREACHABLE), (OltState.PAUSED, SkipReason.OLT_PAUSED)],
+    ("state", "reason"), [(OltState.UNREACHABLE, SkipReason.OLT_UNREACHABLE), (OltState.PAUSED, SkipReason.OLT_PAUSED)]
 )
 def test_slots_of_an_olt_that_is_away_are_skipped_with_the_cause_and_its_clocks_go_on(
-    session: Session, now: datetime, state: OltState, reason: SkipReason
+    session: Session, state: OltState, reason: SkipReason
 ) -> None:
-    olt = make_olt()
-    node = make_node(olt, interval="15m")
-    olt.state = state
-    session.commit()
-    due_at(now - 30 * MINUTE)
-    plan, tickets = take(now)
+    node = make_node(make_olt(), interval="15m")
+    set_rows(Olt, state=state)
+    due_at(NOW - 30 * MINUTE)
+    plan, tickets = take(NOW)
     assert (plan.new, tickets, found(session)) == ((), [], [])
     (log,) = skipped(session)
-    assert (log.reason, log.node_id, log.olt_id, log.scheduled_for) == (reason, node.id, olt.id, now)
+    assert (log.reason, log.node_id, log.olt_id, log.scheduled_for) == (reason, node.id, node.workflow.olt_id, NOW)
     assert log.details["slots"] == 3 and "3 slots were skipped" in log.message
-    assert clock_of(session, node) == now + 15 * MINUTE
+    assert clock_of(session, node) == NOW + 15 * MINUTE
 
 
-def test_an_olt_whose_pause_has_run_out_is_due_again(session: Session, now: datetime) -> None:
-    olt = make_olt()
-    make_node(olt)
-    olt.state, olt.paused_until = OltState.PAUSED, now + SECOND
-    session.commit()
-    due_at(now)
-    assert [master.blocked for master in due.select_due(session, now)] == [SkipReason.OLT_PAUSED]
-    assert [master.blocked for master in due.select_due(session, now + SECOND)] == [None]
+def test_an_olt_whose_pause_has_run_out_is_due_again(session: Session) -> None:
+    make_node(make_olt())
+    set_rows(Olt, state=OltState.PAUSED, paused_until=NOW + SECOND)
+    due_at(NOW)
+    assert [master.blocked for master in due.select_due(session, NOW)] == [SkipReason.OLT_PAUSED]
+    assert [master.blocked for master in due.select_due(session, NOW + SECOND)] == [None]
 
 
-def test_skips_of_many_nodes_are_each_logged(session: Session, now: datetime) -> None:
+def test_skips_of_many_nodes_are_each_logged(session: Session) -> None:
     nodes = many_nodes(40, interval=60)
-    due_at(now - 5 * MINUTE)
-    take(now + 40 * SECOND)
+    due_at(NOW - 5 * MINUTE)
+    take(NOW + 40 * SECOND)
     assert Counter(log.node_id for log in skipped(session)) == Counter(node.id for node in nodes)
     assert {log.details["slots"] for log in skipped(session)} == {6}
 
 
-def test_a_retry_ends_when_the_slot_after_it_is_skipped(session: Session, now: datetime) -> None:
-    _, execution = waiting_for_its_retry(session, now)
-    session.execute(update(Olt).values(state=OltState.UNREACHABLE))
-    session.commit()
-    take(now + 15 * MINUTE)
+def test_a_retry_ends_when_the_slot_after_it_is_skipped(session: Session) -> None:
+    _, execution = waiting_for_its_retry(session, NOW)
+    set_rows(Olt, state=OltState.UNREACHABLE)
+    take(NOW + 15 * MINUTE)
     (ended,) = found(session)
     assert (ended.id, ended.status, ended.error_kind) == (execution.id, ExecutionStatus.FAILED, ErrorKind.SUPERSEDED)
 
 
-def test_a_slot_that_exists_already_is_passed_over(app: Flask, session: Session, now: datetime) -> None:
+def test_a_slot_that_exists_already_is_passed_over(app: Flask, session: Session) -> None:
     node = make_node(make_olt(), interval="15m")
-    due_at(now)
-    take(now)
-    session.execute(update(Execution).values(status=ExecutionStatus.SUCCESS))
-    session.commit()
-    due_at(now)  # as after somebody set the clock back and enabled the node anew
-    plan, tickets = take(now, lambda masters: planner.plan(masters, now, next_cron, from_end=True))
+    due_at(NOW)
+    take(NOW)
+    set_rows(Execution, status=ExecutionStatus.SUCCESS)
+    due_at(NOW)  # as after somebody set the clock back and enabled the node anew
+    plan, tickets = take(NOW, lambda masters: planner.plan(masters, NOW, next_cron, from_end=True))
     assert (plan.new, plan.skipped, tickets) == ((), (), [])
     assert [execution.status for execution in found(session)] == [ExecutionStatus.SUCCESS]
-    assert clock_of(session, node) == now + 15 * MINUTE
+    assert clock_of(session, node) == NOW + 15 * MINUTE
 
 
-def test_a_slot_whose_node_was_run_by_hand_meanwhile_is_skipped_and_the_others_run(
-    session: Session, now: datetime
-) -> None:
+def test_a_slot_whose_node_was_run_by_hand_meanwhile_is_skipped_and_the_others_run(session: Session) -> None:
     first, second = many_nodes(2)
-    due_at(now)
+    due_at(NOW)
 
     def decide(masters: list[DueMaster]) -> Plan:
-        make_execution(first, now, trigger=Trigger.MANUAL)
-        return planner.plan(masters, now, next_cron)
+        make_execution(first, NOW, trigger=Trigger.MANUAL)
+        return planner.plan(masters, NOW, next_cron)
 
-    _, tickets = take(now, decide)
+    _, tickets = take(NOW, decide)
     scheduled = [one.node_id for one in found(session) if one.trigger is Trigger.SCHEDULE]
     assert scheduled == [second.id] and len(tickets) == 1
     assert [(log.node_id, log.reason) for log in skipped(session)] == [(first.id, SkipReason.POOL_FULL)]
-    assert clock_of(session, first) == now + timedelta(hours=1)
+    assert clock_of(session, first) == NOW + timedelta(hours=1)
 
 
 @pytest.mark.parametrize("database_url", ["postgresql"], indirect=True)  # SQLite has one writer at a time
-def test_a_retry_that_is_being_started_when_its_next_slot_comes_is_left_alone(
-    app: Flask, session: Session, now: datetime
-) -> None:
-    node, execution = waiting_for_its_retry(session, now)
+def test_a_retry_that_is_being_started_when_its_next_slot_comes_is_left_alone(app: Flask, session: Session) -> None:
+    node, execution = waiting_for_its_retry(session, NOW)
     with db.engine.connect() as starter:
         starter.execute(text(f"UPDATE executions SET priority = 41 WHERE id = {execution.id}"))  # noqa: S608
-        take(now + 15 * MINUTE)
+        take(NOW + 15 * MINUTE)
         starter.rollback()
     assert [one.status for one in found(session)] == [ExecutionStatus.PENDING]
     assert [log.reason for log in skipped(session)] == [SkipReason.POOL_FULL]
-    assert clock_of(session, node) == now + 30 * MINUTE
+    assert clock_of(session, node) == NOW + 30 * MINUTE
 
 
 # Late with many others
 
 
-def test_late_starts_are_pushed_in_their_turn_each_once_and_spread_over_a_minute(
-    session: Session, now: datetime
-) -> None:
+def test_late_starts_are_pushed_in_their_turn_each_once_and_spread_over_a_minute(session: Session) -> None:
     many_nodes(100)
-    due_at(now - 10 * MINUTE)
-    _, tickets = take(now)
-    starts = [(now, ticket.execution_id) for ticket in tickets]
+    due_at(NOW - 10 * MINUTE)
+    _, tickets = take(NOW)
+    starts = [(NOW, ticket.execution_id) for ticket in tickets]
     assert len(starts) == 1 and sum(one.queued_at is None for one in found(session)) == 99
-    moment = now
-    while slots.anything_ripe(session, moment) or moment < now + 70 * SECOND:
+    moment = NOW
+    while slots.anything_ripe(session, moment) or moment < NOW + 70 * SECOND:
         starts += [(moment, ticket.execution_id) for ticket in slots.queue_ripe(moment)]
         moment += SECOND
     assert sorted(ident for _, ident in starts) == [one.id for one in found(session)]
-    assert max(moment for moment, _ in starts) - now >= 60 * SECOND
+    assert max(moment for moment, _ in starts) - NOW >= 60 * SECOND
     assert max(Counter(moment for moment, _ in starts).values()) <= 2
 
 
-def test_the_reaper_leaves_late_starts_to_their_turn(session: Session, now: datetime) -> None:
+def test_the_reaper_leaves_late_starts_to_their_turn(session: Session) -> None:
     many_nodes(30)
-    due_at(now - 10 * MINUTE)
-    take(now)
-    assert len(reaping.to_queue(now + 20 * SECOND)) == pytest.approx(10, abs=2)
-    assert len(reaping.to_queue(now + 70 * SECOND)) == 30
+    due_at(NOW - 10 * MINUTE)
+    take(NOW)
+    assert len(reaping.to_queue(NOW + 20 * SECOND)) == pytest.approx(10, abs=2)
+    assert len(reaping.to_queue(NOW + 70 * SECOND)) == 30
 
 
-def test_a_retry_is_pushed_on_its_second(session: Session, now: datetime) -> None:
-    _, execution = waiting_for_its_retry(session, now)
-    again = now + 2 * MINUTE
+def test_a_retry_is_pushed_on_its_second(session: Session) -> None:
+    _, execution = waiting_for_its_retry(session, NOW)
+    again = NOW + 2 * MINUTE
     assert not slots.anything_ripe(session, again - SECOND) and slots.queue_ripe(again - SECOND) == []
     assert slots.anything_ripe(session, again)
     assert [(ticket.execution_id, ticket.attempt) for ticket in slots.queue_ripe(again)] == [(execution.id, 2)]
     assert not slots.anything_ripe(session, again + SECOND) and slots.queue_ripe(again + SECOND) == []
 
 
-def test_a_tick_pushes_what_has_waited_for_its_second(
-    session: Session, now: datetime, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    _, execution = waiting_for_its_retry(session, now)
+def test_a_tick_pushes_what_has_waited_for_its_second(session: Session, monkeypatch: pytest.MonkeyPatch) -> None:
+    _, execution = waiting_for_its_retry(session, NOW)
     pushed: list[Ticket] = []
     monkeypatch.setattr(queueing, "push", pushed.extend)
-    ticks.tick("leader", now + 2 * MINUTE)
+    ticks.tick("leader", NOW + 2 * MINUTE)
     assert [(ticket.execution_id, ticket.attempt) for ticket in pushed] == [(execution.id, 2)]
 
 
 # Two ticks, and ticks that fail
 
 
-def test_three_ticks_at_once_take_each_slot_once(app: Flask, session: Session, now: datetime) -> None:
+def test_three_ticks_at_once_take_each_slot_once(app: Flask, session: Session) -> None:
     many_nodes(60)
-    due_at(now)
-    pushed = [ticket.execution_id for _, tickets in at_once(app, [lambda: take(now)] * 3) for ticket in tickets]
+    due_at(NOW)
+    pushed = [ticket.execution_id for _, tickets in at_once(app, [lambda: take(NOW)] * 3) for ticket in tickets]
     assert sorted(pushed) == [execution.id for execution in found(session)] and len(pushed) == 60
 
 
 def test_a_tick_that_breaks_a_constraint_changes_nothing_and_pushes_nothing(
-    app: Flask, session: Session, now: datetime, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    app: Flask, session: Session, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     node = make_node(make_olt())
-    due_at(now)
+    due_at(NOW)
     plan = planner.plan
 
     def with_a_node_that_is_gone(masters: list[DueMaster], *rest: object, **more: object) -> Plan:
         made = plan(masters, *rest, **more)  # type: ignore[arg-type]
-        gone = NewExecution(replace(masters[0], node_id=10**6), now, now + MINUTE)
-        return replace(made, new=(*made.new, gone))
+        return replace(made, new=(*made.new, NewExecution(replace(masters[0], node_id=10**6), NOW, NOW + MINUTE)))
 
     pushed: list[Ticket] = []
     monkeypatch.setattr(planner, "plan", with_a_node_that_is_gone)
     monkeypatch.setattr(queueing, "push", pushed.extend)
-    ticks.tick("leader", now)
+    ticks.tick("leader", NOW)
     assert "event=tick_doubled" in caplog.text
-    assert (found(session), pushed, clock_of(session, node)) == ([], [], now)
+    assert (found(session), pushed, clock_of(session, node)) == ([], [], NOW)
     monkeypatch.setattr(planner, "plan", plan)
-    ticks.tick("leader", now + SECOND)
+    ticks.tick("leader", NOW + SECOND)
     assert [ticket.execution_id for ticket in pushed] == [execution.id for execution in found(session)]
 
 
 def test_a_tick_without_redis_takes_the_slots_and_leaves_the_push_to_the_reaper(
-    session: Session, now: datetime, monkeypatch: pytest.MonkeyPatch
+    session: Session, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def never(_: object) -> None:
         raise AssertionError("Redis is known to be away")
 
     make_node(make_olt())
-    due_at(now)
+    due_at(NOW)
     monkeypatch.setattr(queueing, "push", never)
-    ticks.tick("leader", now, redis_trouble="Redis: ConnectionError")
+    ticks.tick("leader", NOW, redis_trouble="Redis: ConnectionError")
     assert session.get(SchedulerState, 1).error == "Redis: ConnectionError"  # type: ignore[union-attr]
     (execution,) = found(session)
     assert execution.queued_at is None
-    assert [ticket.execution_id for ticket in reaping.to_queue(now)] == [execution.id]
+    assert [ticket.execution_id for ticket in reaping.to_queue(NOW)] == [execution.id]
 
 
-def test_the_pulse_says_who_ticked_and_what_came_of_it(session: Session, now: datetime) -> None:
+def test_the_pulse_says_who_ticked_and_what_came_of_it(session: Session) -> None:
     many_nodes(3, interval=60)
-    due_at(now - MINUTE)
-    ticks.tick("leader-1", now)
+    due_at(NOW - MINUTE)
+    ticks.tick("leader-1", NOW)
     session.rollback()
     state = session.get_one(SchedulerState, 1)
-    assert (state.leader, state.last_tick_at, state.last_planned, state.last_skipped) == ("leader-1", now, 3, 3)
+    assert (state.leader, state.last_tick_at, state.last_planned, state.last_skipped) == ("leader-1", NOW, 3, 3)
 
 
-def test_a_tick_that_fails_is_shown_on_the_pages(
-    session: Session, now: datetime, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_tick_that_fails_is_shown_on_the_pages(session: Session, monkeypatch: pytest.MonkeyPatch) -> None:
     def broken(*_: object, **__: object) -> Plan:
         raise KeyError("x")
 
     make_node(make_olt())
-    due_at(now)
+    due_at(NOW)
     monkeypatch.setattr(planner, "plan", broken)
     with pytest.raises(KeyError):
-        ticks.tick("leader-1", now)
+        ticks.tick("leader-1", NOW)
     session.rollback()
-    state = session.get(SchedulerState, 1)
-    assert state is not None and state.error == "KeyError: 'x'" and found(session) == []
+    assert (session.get_one(SchedulerState, 1).error, found(session)) == ("KeyError: 'x'", [])
 
 
-def test_a_cron_line_that_cannot_be_read_stops_no_other_node(session: Session, now: datetime) -> None:
+def test_a_cron_line_that_cannot_be_read_stops_no_other_node(session: Session) -> None:
     olt = make_olt()
     bad, good = make_node(olt, "bad", cron="0 * * * *"), make_node(olt, "good")
-    due_at(now)
-    session.execute(update(WorkflowNode).where(WorkflowNode.id == bad.id).values(cron="0 0 30 2 *"))
-    session.commit()
-    take(now)
+    due_at(NOW)
+    set_rows(WorkflowNode, WorkflowNode.id == bad.id, cron="0 0 30 2 *")
+    take(NOW)
     assert good.id in [execution.node_id for execution in found(session)]
 
 
@@ -444,22 +420,16 @@ def test_a_cron_line_never_answers_with_a_time_that_has_passed(app: Flask, sessi
 
 
 @pytest.mark.slow
-def test_over_a_simulated_day_of_outages_and_steps_of_the_clock_every_slot_is_accounted_for(
-    session: Session, now: datetime
-) -> None:
+def test_over_a_simulated_day_of_outages_and_steps_of_the_clock_every_slot_is_accounted_for(session: Session) -> None:
     olts = [make_olt(f"OLT-{n}") for n in range(3)]
     nodes = [make_node(olt, key, interval=pace) for olt in olts for key, pace in (("a", "5m"), ("b", "7m"))]
-    due_at(now)
-    moment, started = now, set[int]()
+    due_at(NOW)
+    moment, started = NOW, set[int]()
     for number in range(60):
         moment += timedelta(seconds=(61, 300, 7, 1200, -90, 45)[number % 6])
-        if number % 20 == 10:
-            moment += timedelta(hours=1)
-        if number % 20 == 15:
-            moment -= timedelta(hours=1)
+        moment += timedelta(hours={10: 1, 15: -1}.get(number % 20, 0))
         state = OltState.UNREACHABLE if number % 9 < 2 else OltState.UP
-        session.execute(update(Olt).where(Olt.id == olts[0].id).values(state=state))
-        session.commit()
+        set_rows(Olt, Olt.id == olts[0].id, state=state)
         plan, tickets = take(moment)
         assert all(new.scheduled_for <= moment for new in plan.new)
         tickets += slots.queue_ripe(moment)
@@ -470,7 +440,7 @@ def test_over_a_simulated_day_of_outages_and_steps_of_the_clock_every_slot_is_ac
             session.execute(pending.values(status=ExecutionStatus.SUCCESS if number % 2 else ExecutionStatus.FAILED))
             session.commit()
     for node in nodes:
-        check_account(session, node, now)
+        check_account(session, node, NOW)
 
 
 def check_account(session: Session, node: WorkflowNode, first: datetime) -> None:
@@ -485,7 +455,6 @@ def check_account(session: Session, node: WorkflowNode, first: datetime) -> None
                 slot, counted = slot + step, counted + 1
             assert counted == log.details["slots"]
     following = clock_of(session, node)
-    assert following is not None
     slots_by_arithmetic = {first + k * step for k in range(round((following - first) / step))}
     assert set(ways) == slots_by_arithmetic and set(ways.values()) == {1}
 
@@ -493,8 +462,8 @@ def check_account(session: Session, node: WorkflowNode, first: datetime) -> None
 # The reaper
 
 
-def running(session: Session, now: datetime, **values: object) -> Execution:
-    execution = Execution(node_name="n", device_key=f"d{values}", priority=40, scheduled_for=now, token=7,
+def running(session: Session, **values: object) -> Execution:
+    execution = Execution(node_name="n", device_key=f"d{values}", priority=40, scheduled_for=NOW, token=7,
                           status=ExecutionStatus.RUNNING, **values)  # fmt: skip
     session.add(execution)
     session.commit()
@@ -502,13 +471,13 @@ def running(session: Session, now: datetime, **values: object) -> Execution:
 
 
 def test_what_runs_though_it_was_cancelled_or_its_olt_disabled_is_asked_to_stop_again(
-    session: Session, now: datetime, monkeypatch: pytest.MonkeyPatch
+    session: Session, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     fine, off, gone, mixed = (make_olt(f"OLT-{n}") for n in range(4))
-    off.enabled, gone.deleted_at = False, now
+    off.enabled, gone.deleted_at = False, NOW
     for olt in (fine, off, gone):
-        running(session, now, olt_id=olt.id)
-    running(session, now, olt_id=mixed.id, cancelled_by=ACTOR)
+        running(session, olt_id=olt.id)
+    running(session, olt_id=mixed.id, cancelled_by=ACTOR)
     assert sorted(reaping.to_stop()) == sorted([(off.id, 7), (gone.id, 7), (mixed.id, 7)])
     asked: list[tuple[int, int]] = []
     monkeypatch.setattr(queueing, "ask_to_stop_token", lambda olt, token: asked.append((olt, token)))
@@ -518,39 +487,34 @@ def test_what_runs_though_it_was_cancelled_or_its_olt_disabled_is_asked_to_stop_
     assert sorted(asked) == sorted(reaping.to_stop())
 
 
-def test_what_runs_under_a_token_that_its_olt_no_longer_knows_is_lost(
-    session: Session, now: datetime, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    held, free, taken_over = (running(session, now, olt_id=make_olt(f"OLT-{n}").id) for n in range(3))
+def test_what_runs_under_a_token_that_its_olt_forgot_is_lost(session: Session, monkeypatch: pytest.MonkeyPatch) -> None:
+    held, free, taken_over = (running(session, olt_id=make_olt(f"OLT-{n}").id) for n in range(3))
     tokens = {held.olt_id: 7, taken_over.olt_id: 8}
     monkeypatch.setattr(queueing, "lease_tokens", lambda _olts: tokens)
     monkeypatch.setattr(queueing, "mark_ready", lambda *_: 0)
     monkeypatch.setattr(queueing, "unknown", lambda _tickets: [])
     monkeypatch.setattr(queueing, "push", lambda _tickets: 0)
     reapers.reap()
-    assert [one.status for one in found(session)] == [
-        ExecutionStatus.RUNNING, ExecutionStatus.PENDING, ExecutionStatus.PENDING
-    ]  # fmt: skip
+    assert [one.status for one in found(session)] == [ExecutionStatus.RUNNING, *[ExecutionStatus.PENDING] * 2]
     assert (free.losses, taken_over.losses) == (1, 1)
 
 
-def test_olts_with_work_are_kicked_with_their_site(session: Session, now: datetime) -> None:
+def test_olts_with_work_are_kicked_with_their_site(session: Session) -> None:
     for name, site in (("A", "lima"), ("B", ""), ("C", "cusco")):
         make_node(make_olt(name, site=site))
-    due_at(now)
-    take(now)
-    session.execute(update(Execution).where(Execution.olt_id == 3).values(status=ExecutionStatus.SUCCESS))
-    session.commit()
+    due_at(NOW)
+    take(NOW)
+    set_rows(Execution, Execution.olt_id == 3, status=ExecutionStatus.SUCCESS)
     assert sorted(reaping.active_olts()) == [(1, "lima"), (2, "")]
 
 
 def test_when_more_wait_than_one_look_takes_in_the_others_get_their_turn(
-    session: Session, now: datetime, monkeypatch: pytest.MonkeyPatch
+    session: Session, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     many_nodes(5)
-    due_at(now)
-    take(now)
-    later = now + MINUTE
+    due_at(NOW)
+    take(NOW)
+    later = NOW + MINUTE
     monkeypatch.setattr(reaping, "LIMIT", 3)
     monkeypatch.setattr(queueing, "unknown", lambda tickets: [])
     monkeypatch.setattr(queueing, "push", lambda tickets: 0)
@@ -558,4 +522,4 @@ def test_when_more_wait_than_one_look_takes_in_the_others_get_their_turn(
     for _ in range(2):
         looks.append([ticket.execution_id for ticket in reaping.to_queue(later)])
         reapers._push_forgotten(later)
-    assert len(looks[0]) == 3 and len(looks[1]) == 2 and not set(looks[0]) & set(looks[1])
+    assert [len(look) for look in looks] == [3, 2] and not set(looks[0]) & set(looks[1])

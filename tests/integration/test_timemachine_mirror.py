@@ -46,15 +46,13 @@ BUSY = Havoc(edits=250, switches=120, outages=120, slow=120, restarts=120)  # so
 
 def small_world(seed: int) -> World:
     """Three OLTs with three masters each, two pollers, and runs so long that they get in each other's way."""
-    chance = Random(seed)
-    olts = tuple(OltSpec(number, f"OLT-{number}") for number in (1, 2, 3))
+    chance, olts = Random(seed), tuple(OltSpec(number, f"OLT-{number}") for number in (1, 2, 3))
     return World(olts, tuple(_masters(chance, "*/5 * * * *")), Rules({ALL_SITES: 2}))
 
 
 def world_of_sites(seed: int) -> World:
     """The same with two sites, pollers of their own and one for all, and an uneven cron line."""
-    chance = Random(seed)
-    sites = {1: "", 2: "lima", 3: "cusco"}
+    chance, sites = Random(seed), {1: "", 2: "lima", 3: "cusco"}
     olts = tuple(OltSpec(number, f"OLT-{number}", site) for number, site in sites.items())
     return World(olts, tuple(_masters(chance, "1,4,9,41,52 * * * *")), Rules({ALL_SITES: 1, "lima": 1, "cusco": 1}))
 
@@ -72,11 +70,9 @@ def _masters(chance: Random, line: str) -> Iterator[NodeSpec]:
         first = next_cron(line, BEGIN) if cron else BEGIN + timedelta(seconds=chance.randrange(1, 240))
         kind = NodeKind.DISCOVERY if number % 3 == 0 else NodeKind.GET
         interval = None if cron else chance.choice((120, 240, 300))
-        yield NodeSpec(
-            number + 1, number // 3 + 1, f"node-{number % 3}", kind, interval, cron, first,
-            priority=chance.choice((40, 90)), max_retries=chance.choice((0, 2)),
-            retry_delay=chance.choice((0, 20, 60)), median=chance.choice((5.0, 15.0, 60.0)),
-        )  # fmt: skip
+        yield NodeSpec(number + 1, number // 3 + 1, f"node-{number % 3}", kind, interval, cron, first,
+                       priority=chance.choice((40, 90)), max_retries=chance.choice((0, 2)),
+                       retry_delay=chance.choice((0, 20, 60)), median=chance.choice((5.0, 15.0, 60.0)))  # fmt: skip
 
 
 def history(world: World, seed: int) -> list[Timed]:
@@ -149,8 +145,7 @@ def different_facts(machine: Machine) -> list[Any]:
 
 
 def database_facts(node: Node, moment: datetime) -> Facts:
-    ident = explain.node_named(node.olt.name, node.key)
-    asked = explain._asked(ident or 0)
+    asked = explain._asked(explain.node_named(node.olt.name, node.key) or 0)
     assert asked is not None
     return explain._facts(asked, moment, END)
 
@@ -223,8 +218,7 @@ def machine_skips(machine: Machine) -> set[tuple[Any, ...]]:
 
 def clocks() -> dict[tuple[int, str], datetime | None]:
     """(OLT, node) → its next slot; and the state of each OLT."""
-    session = db.session()
-    query = select(WorkflowNode)
+    session, query = db.session(), select(WorkflowNode)
     found: dict[tuple[int, str], Any] = {(n.workflow.olt_id, n.key): n.next_run_at for n in session.scalars(query)}
     states = {(olt.id, "state"): (olt.state, olt.consecutive_failures) for olt in session.scalars(select(Olt))}
     session.rollback()

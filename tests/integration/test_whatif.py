@@ -35,7 +35,6 @@ def two_olts(app: Flask) -> Flask:
             olt = make_olt(name, NOW)
             add_runs(make_node(olt, "discovery", NOW, interval="5m"), 3, 4_000)
             add_runs(make_node(olt, "text", NOW, kind="get", oid="huawei.onu_description", interval="60s"), 3, 20_000)
-        db.session.remove()
     return app
 
 
@@ -80,9 +79,7 @@ def test_named_olts_are_shown_with_what_the_others_leave_them_of_the_pool(two_ol
     with two_olts.app_context():
         for number in range(6):
             olt = make_olt(f"OLT-C{number}", NOW)
-            node = make_node(olt, "text", NOW, kind="get", oid="huawei.onu_description", interval="60s")
-            add_runs(node, 3, 50_000)
-        db.session.remove()
+            add_runs(make_node(olt, "text", NOW, kind="get", oid="huawei.onu_description", interval="60s"), 3, 50_000)
     both = told(two_olts, "--olts", "OLT-B", "--pollers", "2")
     assert both["present"]["required"] == both["changed"]["required"] == 2 * (60 + 12)
     assert both["present"]["losses"] == {} and both["changed"]["losses"]["pool_full"] > 10
@@ -93,7 +90,6 @@ def test_a_cron_line_that_is_due_at_this_moment_is_lived(two_olts: Flask) -> Non
         node = make_node(make_olt("OLT-C", NOW), "discovery", NOW, cron="*/5 * * * *")
         node.next_run_at = NOW.replace(minute=NOW.minute - NOW.minute % 5, second=0)
         add_runs(node, 3, 4_000)
-        db.session.remove()
     present = told(two_olts, "--olts", "OLT-C")["present"]
     assert present["required"] == present["completed"] == 24
 
@@ -101,7 +97,6 @@ def test_a_cron_line_that_is_due_at_this_moment_is_lived(two_olts: Flask) -> Non
 def test_a_recorded_success_is_lived_as_one_however_long_it_took(two_olts: Flask) -> None:
     with two_olts.app_context():
         add_runs(make_node(make_olt("OLT-C", NOW), "discovery", NOW, interval="30m"), 3, 660_000)
-        db.session.remove()
     present = told(two_olts, "--olts", "OLT-C")["present"]
     assert (present["required"], present["completed"]) == (4, 4)
 
@@ -111,7 +106,6 @@ def test_chained_nodes_are_known_but_cannot_be_tried(two_olts: Flask) -> None:
         master = make_node(make_olt("OLT-C", NOW), "discovery", NOW)
         add_runs(master, 3, 4_000)
         make_chained(master, "description", NOW)
-        db.session.remove()
     words = "description is chained to discovery; only masters can be tried"
     assert words in run(two_olts, "--interval", "description=10m").output
     assert words in run(two_olts, "--olts", "OLT-C", "--disable", "description").output
@@ -154,12 +148,9 @@ def test_without_nodes_or_without_runs_it_says_so(app: Flask) -> None:
     assert "no node of these OLTs runs" in run(app).output
     with app.app_context():
         make_node(make_olt("OLT-A", NOW), "discovery", NOW)
-        db.session.remove()
     assert "none of these nodes has a successful run on record" in run(app).output
 
 
 def test_of_each_node_its_last_runs_are_read_and_failures_are_left_out(session: Session) -> None:
-    node = make_node(make_olt("OLT-A", NOW), "discovery", NOW)
-    add_runs(node, loading.LAST_RUNS + 50, 3_000)
-    durations = loading.load(session, NOW).nodes[0].durations
-    assert durations == (3.0,) * loading.LAST_RUNS
+    add_runs(make_node(make_olt("OLT-A", NOW), "discovery", NOW), loading.LAST_RUNS + 50, 3_000)
+    assert loading.load(session, NOW).nodes[0].durations == (3.0,) * loading.LAST_RUNS

@@ -1,18 +1,79 @@
-"""Learning paces on both databases: each run once, judged by what was expected before it."""
+"""What is learned of runs, on both databases: sizes of messages, and paces judged by what was expected."""
 
 from datetime import datetime, timedelta
 
 import pytest
-from sqlalchemy import select
+from sqlalchemy import func, select
 from sqlalchemy.orm import Session
 
 from portal.domain import pace
 from portal.domain.statuses import ExecutionStatus, Trigger
+from portal.domain.table_sizes import GET, KEPT_EVIDENCE, WALK, KnownSize, SizeEvidence, SizeOutcome
 from portal.extensions import transaction
+from portal.models.table_size import TableSize
+from portal.services.collecting import table_sizes
 from portal.services.coordinating import paces
 from portal.tables import Execution, NodePace, WorkflowNode
-from testing.builders import make_node, make_olt
+from testing.builders import make_catalogue, make_node, make_olt
 from testing.cast import MINUTE, NOW
+from testing.rows import set_rows
+
+TABLE, OTHER = "1.3.6.1.4.1.2011.6.128.1.1.2.46.1", "1.3.6.1.4.1.2011.6.128.1.1.2.51.1"
+FOUND = (
+    SizeEvidence(GET, TABLE, 50, SizeOutcome.TOO_BIG),
+    SizeEvidence(GET, TABLE, 25, SizeOutcome.TOO_BIG),
+    SizeEvidence(GET, TABLE, 20, SizeOutcome.ANSWERED),
+)
+
+
+def olts() -> tuple[int, int]:
+    make_catalogue()
+    return make_olt("OLT-LIMA").id, make_olt("OLT-CUSCO", address="127.0.0.2").id
+
+
+def store(olt: int, *evidence: SizeEvidence, at: datetime) -> None:
+    with transaction() as session:
+        table_sizes.store(session, olt, evidence, at)
+
+
+def test_the_next_run_is_told_what_was_found_and_a_day_later_to_try_more(session: Session) -> None:
+    lima, cusco = olts()
+    store(lima, *FOUND, SizeEvidence(WALK, TABLE, 100, SizeOutcome.ANSWERED), at=NOW)
+    found = table_sizes.load(session, lima, NOW)
+    assert found == {(GET, TABLE): KnownSize(20, too_big=25), (WALK, TABLE): KnownSize(100)}
+    later = table_sizes.load(session, lima, NOW + timedelta(days=1))
+    assert later[GET, TABLE] == KnownSize(20, too_big=25, retry=True)
+    assert table_sizes.load(session, cusco, NOW) == {}
+
+
+def test_evidence_says_which_sizes_were_tried_what_came_of_them_and_when(session: Session) -> None:
+    lima, _ = olts()
+    store(lima, *FOUND, at=NOW)
+    row = session.scalars(select(TableSize)).one()
+    found = [(size, outcome) for size, outcome, _ in row.evidence]
+    assert found == [(50, "too_big"), (25, "too_big"), (20, "answered")]
+    assert {datetime.fromisoformat(at) for *_, at in row.evidence} == {NOW} and row.learned_at == NOW
+    for day in range(1, 12):
+        store(lima, *FOUND, at=NOW + timedelta(days=day))
+    session.expire_all()
+    assert len(row.evidence) == KEPT_EVIDENCE
+
+
+def test_a_run_that_only_confirms_what_is_known_writes_nothing(session: Session) -> None:
+    lima, _ = olts()
+    store(lima, *FOUND, at=NOW)
+    store(lima, SizeEvidence(GET, TABLE, 20, SizeOutcome.ANSWERED), at=NOW + timedelta(hours=1))
+    store(lima, at=NOW + timedelta(hours=2))
+    assert session.scalars(select(TableSize)).one().learned_at == NOW
+    store(lima, SizeEvidence(GET, OTHER, 50, SizeOutcome.ANSWERED), at=NOW + timedelta(hours=3))
+    assert session.scalar(select(func.count()).select_from(TableSize)) == 2
+
+
+def test_a_size_that_works_again_is_used_again(session: Session) -> None:
+    lima, _ = olts()
+    store(lima, *FOUND, at=NOW)
+    store(lima, SizeEvidence(GET, TABLE, 50, SizeOutcome.ANSWERED), at=NOW + timedelta(days=1))
+    assert table_sizes.load(session, lima, NOW + timedelta(days=1)) == {(GET, TABLE): KnownSize(50)}
 
 
 def ran(node_id: int, olt_id: int, ended: datetime, seconds: float, **fields: object) -> int:
@@ -58,16 +119,14 @@ def test_a_run_that_was_committed_late_is_not_lost(session: Session, node: tuple
     assert session.get_one(NodePace, other.id).durations == [20_000]
 
 
-def test_where_nothing_was_learned_only_runs_of_the_last_hours_are_looked_at(
-    session: Session, node: tuple[int, int]
-) -> None:
+def test_where_nothing_was_learned_only_runs_of_the_last_hours_count(session: Session, node: tuple[int, int]) -> None:
     ran(*node, NOW - paces.FIRST_LOOK - MINUTE, 10)
     ran(*node, NOW - paces.FIRST_LOOK, 20)
     assert paces.learn(NOW) == 1
     assert learned(session).durations == [20_000]
 
 
-def test_only_scheduled_runs_that_succeeded_count(session: Session, node: tuple[int, int]) -> None:
+def test_only_scheduled_runs_that_succeeded_count(node: tuple[int, int]) -> None:
     ran(*node, NOW, 10, status=ExecutionStatus.FAILED)
     ran(*node, NOW + MINUTE, 10, status=ExecutionStatus.INTERRUPTED)
     ran(*node, NOW + 2 * MINUTE, 10, trigger=Trigger.MANUAL)
@@ -100,14 +159,11 @@ def test_runs_in_one_look_or_in_many_are_learned_alike(session: Session, node: t
     assert len(at_once.durations) == pace.KEPT
 
 
-def test_what_was_learned_while_a_node_read_something_else_is_forgotten(
-    session: Session, node: tuple[int, int]
-) -> None:
+def test_what_was_learned_as_a_node_read_something_else_is_forgotten(session: Session, node: tuple[int, int]) -> None:
     for number in range(10):
         ran(*node, NOW + number * MINUTE, 10)
     paces.learn(NOW + 10 * MINUTE)
-    with transaction() as writing:
-        writing.get_one(WorkflowNode, node[0]).oid = "huawei.onu_description"
+    set_rows(WorkflowNode, WorkflowNode.id == node[0], oid="huawei.onu_description")
     ran(*node, NOW + 11 * MINUTE, 60)
     paces.learn(NOW + 12 * MINUTE)
     found = learned(session)
@@ -126,7 +182,7 @@ def test_a_backlog_is_learned_in_parts_in_order_and_past_any_number_of_failures(
     assert learned(session).durations == [1000 * (10 + number) for number in range(10)]
 
 
-def test_an_end_in_the_future_does_not_stop_the_learning(session: Session, node: tuple[int, int]) -> None:
+def test_an_end_in_the_future_does_not_stop_the_learning(node: tuple[int, int]) -> None:
     other = make_node(make_olt("OLT-B"))
     ran(*node, NOW + timedelta(days=1), 10)
     paces.learn(NOW)
