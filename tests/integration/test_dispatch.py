@@ -1,9 +1,10 @@
-"""The real thing: scheduler, pollers and reaper as processes, real Redis, real agents over UDP, on both databases."""
+"""The real thing: schedulers, pollers and reaper as processes, real Redis, real agents over UDP, on both databases."""
 
 import os
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -13,17 +14,21 @@ from rq import Worker
 from sqlalchemy import select
 
 from jobs.snmp.simulator.farm import Farm, start_farm
+from portal.domain import tempo
 from portal.domain.statuses import AttemptStatus, ErrorKind, ExecutionStatus
 from portal.extensions import db
 from portal.services.dispatch import pool, run_requests
 from portal.services.network import olts
 from portal.services.trying import probes
-from portal.tables import ExecutionStep, Poller, Pool, Probe
+from portal.tables import Execution, ExecutionStep, Poller, Pool, Probe, SchedulerState
 from testing.cast import ACTOR
 from testing.live import Live
+from testing.stack import TEMPO
 
 SUCCESS, FAILED, RUNNING = ExecutionStatus.SUCCESS, ExecutionStatus.FAILED, ExecutionStatus.RUNNING
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(150)]
+PACES = tempo.at(TEMPO)
+SLACK = 1.5  # seconds for a loaded machine to start, log and be looked at
 
 
 def test_two_olts_are_discovered_and_read(live: Live, two_olts: Farm) -> None:
@@ -307,3 +312,61 @@ def test_pollers_of_a_site_leave_the_olts_of_others_alone(live: Live, two_olts: 
     live.stack.start("pollers", "work", "--site", "cusco")
     live.wait_for(SUCCESS)
     assert {one.id: one.status for one in live.executions()} == {asked[0]: ExecutionStatus.PENDING, asked[1]: SUCCESS}
+
+
+def leader(live: Live) -> str:
+    """Name of who ticked last."""
+    db.session.rollback()
+    return db.session.scalar(select(SchedulerState.leader)) or ""
+
+
+def last_tick(live: Live) -> float:
+    db.session.rollback()
+    moment = db.session.scalar(select(SchedulerState.last_tick_at))
+    return moment.timestamp() if moment else 0.0
+
+
+@pytest.mark.fault
+@pytest.mark.clock
+def test_a_frozen_leader_is_replaced_within_its_lease_and_stands_by_when_it_wakes(live: Live) -> None:
+    """By the clock: within its lease."""
+    live.node(live.olt("OLT-LIMA", 9), "discovery", "huawei.onu_state", "discovery")
+    first = live.stack.start("first", "scheduler", "run")
+    live.stack.wait_until(lambda: leader(live), "a leader")
+    live.stack.start("second", "scheduler", "run")
+    before = leader(live)
+    live.due_now()
+    live.stack.wait_until(lambda: live.executions(), "a slot taken")
+
+    first.send_signal(signal.SIGSTOP)
+    frozen_at = time.monotonic()
+    live.stack.wait_until(lambda: leader(live) != before, "a take-over")
+    assert time.monotonic() - frozen_at <= PACES.leader_lease + PACES.tick + SLACK
+    after = leader(live)
+
+    live.stack.wait_until(lambda: time.monotonic() - frozen_at > 2 * PACES.leader_lease, "two leases gone by")
+    first.send_signal(signal.SIGCONT)
+    live.stack.wait_until(lambda: "event=standby" in live.stack.log("first"), "the frozen one to stand by")
+    # It was frozen in the middle of its tick: it ends that one, and does no other.
+    live.stack.wait_until(lambda: leader(live) == after, "the pulse of the one that leads", 2 * PACES.tick + SLACK)
+    slots = [(row.node_id, row.scheduled_for) for row in db.session.scalars(select(Execution))]
+    assert len(slots) == len(set(slots)) == 1
+
+
+@pytest.mark.fault
+@pytest.mark.clock
+def test_the_clock_goes_on_while_redis_is_frozen_and_while_it_is_away(live: Live) -> None:
+    """By the clock: ticks come though Redis does not answer."""
+    live.node(live.olt("OLT-LIMA", 9), "discovery", "huawei.onu_state", "discovery")
+    live.stack.start("scheduler")
+    live.stack.wait_until(lambda: leader(live), "a leader")
+    live.stack.redis.freeze()
+    live.due_now()
+    live.stack.wait_until(lambda: live.executions(), "a slot taken", 2 * PACES.clock_waits + SLACK)
+    frozen = last_tick(live)
+    live.stack.wait_until(lambda: last_tick(live) - frozen > 4 * PACES.tick, "ticks", 6 * PACES.clock_waits + SLACK)
+    live.stack.redis.thaw()
+    live.stack.redis.kill()
+    away = last_tick(live)
+    live.stack.wait_until(lambda: last_tick(live) - away > 3 * PACES.tick, "ticks", 5 * PACES.tick + SLACK)
+    assert live.stack.processes["scheduler"].poll() is None

@@ -20,6 +20,8 @@ from testing.receiver import receiver
 from tests.walks.recordings import column_of
 from tests.walks.tables import IF_NAME
 
+pytestmark = [pytest.mark.integration, pytest.mark.timeout(180)]
+
 DISTANCE = "1.3.6.1.4.1.3902.1012.3.11.4.1.2"
 
 
@@ -111,9 +113,6 @@ def test_the_commands_walk_and_decode_work_from_a_shell(live: Live, two_olts: Fa
     decoded = json.loads(live.stack.run("snmp", "decode", oid, "--olt", "OLT-LIMA", "--json"))
     frame, slot, port, onu = first["at"]
     assert decoded["position"] == f"{frame}/{slot}/{port}:{onu}"
-
-
-pytestmark = [pytest.mark.integration, pytest.mark.timeout(180)]
 
 
 def test_a_violation_reaches_a_webhook_failing_twice_exactly_once(live: Live, monkeypatch: pytest.MonkeyPatch) -> None:
