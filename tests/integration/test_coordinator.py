@@ -27,11 +27,11 @@ from portal.models.coordination import CoordinatorHour, CoordinatorState
 from portal.services.coordinating import closing, trackers
 from portal.services.coordinating.audit import audit
 from portal.services.network import olts, workflows
-from portal.tables import CoordinatorLog, Execution, Olt, QuotaTracker, QuotaViolation, WorkflowNode
+from portal.tables import Execution, Olt, QuotaTracker, QuotaViolation, WorkflowNode
 from scheduler.coordinator import loop, observe, reconcile
 from testing.builders import make_node, make_olt
 from testing.cast import ACTOR, HOUR, MINUTE, NOW, SECOND
-from testing.rows import set_rows
+from testing.rows import logged, set_rows
 from testing.threads import at_once
 from testing.ticking import tick
 from tests.integration.test_quotas import at, counts, pending_ones, run, tracker
@@ -52,12 +52,6 @@ def olt(session: Session) -> Olt:
 def node(key: str) -> WorkflowNode:
     db.session.rollback()
     return db.session.scalars(select(WorkflowNode).where(WorkflowNode.key == key)).one()
-
-
-def logged(*events: EventType) -> list[CoordinatorLog]:
-    db.session.rollback()
-    query = select(CoordinatorLog).order_by(CoordinatorLog.id)
-    return list(db.session.scalars(query.where(CoordinatorLog.event_type.in_(events)) if events else query))
 
 
 def words() -> Counter[str]:

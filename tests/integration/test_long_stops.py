@@ -15,12 +15,12 @@ from portal.models.alert import Channel, Notification
 from portal.services.coordinating import closing
 from portal.services.coordinating.audit import audit
 from portal.services.dispatch import clock, reachability, reaping, set_back, slots
-from portal.tables import CoordinatorLog, Execution, Olt, QuotaTracker, QuotaViolation, WorkflowNode
+from portal.tables import Execution, Olt, QuotaTracker, QuotaViolation, WorkflowNode
 from scheduler import due, planner
 from scheduler.coordinator import loop
 from testing.builders import make_node, make_olt
 from testing.cast import HOUR, MINUTE, NOW, SECOND
-from testing.rows import set_rows
+from testing.rows import logged, set_rows
 from testing.statements import statements_of
 from testing.ticking import tick
 from tests.integration.test_quotas import at, refresh, run
@@ -145,7 +145,7 @@ def test_what_a_stop_broke_is_one_alert_with_hours_and_promises(app: Flask, monk
     assert "from 2026-11-27 05:00 to 2026-11-27 08:00" in body and "that reason alone: 9." in body  # Lima's time
     close(back + 15 * SECOND)
     assert len(alerts()) == 1
-    (row,) = db.session.scalars(select(CoordinatorLog).where(CoordinatorLog.event_type == EventType.SYSTEM))
+    (row,) = logged(EventType.SYSTEM)
     assert (row.details["promises"], row.level) == (9, "ERROR")
 
 
@@ -219,7 +219,7 @@ def test_after_a_clock_that_was_an_hour_ahead_for_a_moment_a_node_goes_on_at_its
     assert set_back.wind_back(first + 3 * MINUTE) == 1
     assert next_run(session, node) == first + 15 * MINUTE + SECOND, "the grid's slot of 11:16 was used"
     assert len(tick(first + 15 * MINUTE + SECOND).new) == 1
-    (row,) = session.scalars(select(CoordinatorLog).where(CoordinatorLog.event_type == EventType.SYSTEM))
+    (row,) = logged(EventType.SYSTEM)
     assert (row.level, row.details) == ("WARNING", {"nodes": 1}) and "1:12:00 ahead" in row.message
 
 
@@ -244,7 +244,7 @@ def test_what_the_rules_of_time_put_ahead_stays_where_it_is(session: Session) ->
     assert set_back.wind_back(NOW) == 0
     session.rollback()
     assert before == {node.id: node.next_run_at for node in session.scalars(select(WorkflowNode))}
-    assert session.scalars(select(CoordinatorLog)).all() == []
+    assert logged() == []
 
 
 def test_where_no_clock_lies_ahead_a_look_costs_the_same_however_many_intervals_there_are(session: Session) -> None:

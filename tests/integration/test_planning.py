@@ -293,9 +293,8 @@ def test_what_if_a_node_is_changed_disabled_or_removed(session: Session) -> None
 
 def stagger(session: Session, olt: Olt) -> dict[str, WorkflowNode]:
     """Four masters of an OLT with clocks of their own, `off` without one; by key."""
-    nodes = {key: rx(olt, key, every, seconds) for key, every, seconds in (
-        ("a", "5m", 40), ("b", "5m", 25), ("c", "10m", 90), ("off", "15m", 70),
-    )}  # fmt: skip
+    clocks = {"a": ("5m", 40), "b": ("5m", 25), "c": ("10m", 90), "off": ("15m", 70)}
+    nodes = {key: rx(olt, key, *clock) for key, clock in clocks.items()}
     workflows.set_node_enabled(nodes["off"].id, False, ACTOR, NOW)
     with transaction() as writing:
         for number, key in enumerate("abc"):
@@ -375,9 +374,8 @@ def test_a_pause_that_ends_within_the_hour_costs_the_slots_until_then(session: S
     make([olt.id], TEN + 30 * MINUTE)
     (plan,) = stored(session)
     slots = domain_plans.from_json(plan.plan_data, TEN).slots
-    assert [(slot.scheduled_for.minute, slot.lost) for slot in slots] == [
-        (31, LossCause.PAUSED), (36, LossCause.PAUSED), (41, LossCause.PAUSED), (46, None), (51, None), (56, None),
-    ]  # fmt: skip
+    found = [(slot.scheduled_for.minute, slot.lost) for slot in slots]
+    assert found == [*((minute, LossCause.PAUSED) for minute in (31, 36, 41)), (46, None), (51, None), (56, None)]
 
 
 def test_the_plan_of_an_olt_that_was_away_keeps_what_it_did_before(session: Session) -> None:

@@ -200,9 +200,8 @@ def test_a_promise_shows_what_became_of_each_slot(node: WorkflowNode) -> None:
     tick(NOW + 15 * MINUTE)  # the run of 10:10 waits still: this slot is skipped
     found = detail(NOW + 16 * MINUTE, NOW)
     told = [((one.at - NOW) // MINUTE, one.status, one.execution_id is not None, one.lost) for one in found.slots]
-    assert told == [
-        (5, ExecutionStatus.SUCCESS, True, False), (10, ExecutionStatus.PENDING, True, False), (15, None, False, True),
-    ]  # fmt: skip
+    done, waits = ExecutionStatus.SUCCESS, ExecutionStatus.PENDING
+    assert told == [(5, done, True, False), (10, waits, True, False), (15, None, False, True)]
     assert (found.coming, found.next_at) == (9, NOW + 20 * MINUTE)
     assert [(one.key, one.slots, one.interval_seconds) for one in found.basis] == [("discovery", 12, 300)]
 

@@ -16,6 +16,7 @@ from portal.tables import AuditLog, CoordinatorLog, Execution, Olt, WorkflowNode
 from testing.builders import make_execution, make_node, make_olt
 from testing.cast import ACTOR, MINUTE, NOW, SECOND
 from testing.refusals import errors_of
+from testing.rows import logged
 
 
 @pytest.fixture
@@ -46,19 +47,18 @@ def silence(session: Session, node: WorkflowNode, moment: datetime, times: int) 
     return moment + (times - 1) * MINUTE + SECOND
 
 
-def changes(session: Session) -> list[CoordinatorLog]:
-    wanted = CoordinatorLog.event_type == EventType.OLT_STATE_CHANGED
-    return list(session.scalars(select(CoordinatorLog).where(wanted).order_by(CoordinatorLog.id)))
+def changes() -> list[CoordinatorLog]:
+    return logged(EventType.OLT_STATE_CHANGED)
 
 
 def test_three_silent_executions_in_a_row_make_an_olt_unreachable(session: Session, node: WorkflowNode) -> None:
     olt = node.workflow.olt
     silence(session, node, NOW, 2)
-    assert (olt.state, olt.consecutive_failures, changes(session)) == (OltState.UNKNOWN, 2, [])
+    assert (olt.state, olt.consecutive_failures, changes()) == (OltState.UNKNOWN, 2, [])
     end = silence(session, node, NOW + 2 * MINUTE, 1)
     assert (olt.state, olt.state_since, olt.consecutive_failures) == (OltState.UNREACHABLE, end, 3)
     assert (olt.probe_at, olt.probes_sent) == (end + 30 * SECOND, 0)
-    (row,) = changes(session)
+    (row,) = changes()
     assert (row.level, row.olt_id, row.details["failures"]) == ("ERROR", olt.id, 3)
     assert (row.details["before"], row.details["after"]) == ("unknown", "unreachable")
     assert "no answer" in row.details["error"]
@@ -67,7 +67,7 @@ def test_three_silent_executions_in_a_row_make_an_olt_unreachable(session: Sessi
 def test_what_a_driver_said_is_kept_beside_a_decision_not_in_its_sentence(session: Session, node: WorkflowNode) -> None:
     """The sentence is said in the reader's language; the driver speaks English only."""
     silence(session, node, NOW, 3)
-    (row,) = changes(session)
+    (row,) = changes()
     assert row.message == "OLT-LIMA: Not read yet → Unreachable: silent executions in a row: 3"
     assert "no answer" not in str(row.details["said"])
 
@@ -120,14 +120,13 @@ def test_what_waits_on_a_dead_olt_is_skipped_and_what_the_device_failed_already_
     assert (to_retry.status, to_retry.error_kind) == (ExecutionStatus.FAILED, ErrorKind.INCOMPLETE)
     assert to_retry.error_message == "cut short"
     assert (asked_for.status, stranger.status) == (ExecutionStatus.PENDING, ExecutionStatus.PENDING)
-    of_it = CoordinatorLog.execution_id == never_tried.id
-    assert session.scalars(select(CoordinatorLog.reason).where(of_it)).all() == [SkipReason.OLT_UNREACHABLE]
+    assert [row.reason for row in logged() if row.execution_id == never_tried.id] == [SkipReason.OLT_UNREACHABLE]
 
 
 def test_it_is_given_up_once_and_its_further_silence_is_no_news(session: Session, node: WorkflowNode) -> None:
     end, olt = silence(session, node, NOW, 3), node.workflow.olt
     run(session, node, NOW + 10 * MINUTE, ErrorKind.TIMEOUT, trigger=Trigger.MANUAL, requested_by=ACTOR)
-    assert (len(changes(session)), olt.state_since, olt.probe_at) == (1, end, end + 30 * SECOND)
+    assert (len(changes()), olt.state_since, olt.probe_at) == (1, end, end + 30 * SECOND)
 
 
 def test_an_answer_to_a_manual_run_brings_a_dead_olt_back(session: Session, node: WorkflowNode) -> None:
@@ -136,8 +135,8 @@ def test_an_answer_to_a_manual_run_brings_a_dead_olt_back(session: Session, node
     run(session, node, NOW + 10 * MINUTE, None, trigger=Trigger.MANUAL, requested_by=ACTOR)
     olt = node.workflow.olt
     assert (olt.state, olt.consecutive_failures, olt.probe_at, olt.probes_sent) == (OltState.UP, 0, None, 0)
-    assert [row.details["after"] for row in changes(session)] == ["unreachable", "up"]
-    assert changes(session)[1].details["away_seconds"] == 8 * 60
+    assert [row.details["after"] for row in changes()] == ["unreachable", "up"]
+    assert changes()[1].details["away_seconds"] == 8 * 60
     assert node.next_run_at == clock  # it goes on at its grid
 
 
@@ -181,7 +180,7 @@ def test_silence_to_a_probe_moves_the_next_and_answers_bring_the_olt_back(sessio
     assert (olt.state, olt.probes_sent, olt.probe_at) == (OltState.UNREACHABLE, 1, late + MINUTE)
     assert reachability.record_probes({olt.id: True}, late + MINUTE) == 1
     assert (olt.state, olt.consecutive_failures, olt.probe_at, olt.probes_sent) == (OltState.UP, 0, None, 0)
-    row = changes(session)[1]
+    row = changes()[1]
     assert (row.level, row.details["probes"], row.details["away_seconds"]) == ("INFO", 2, 13 * 60)
 
 
@@ -204,11 +203,10 @@ def test_a_pause_skips_what_waits_and_lets_run_what_runs(session: Session, node:
     session.refresh(running)
     assert running.status is ExecutionStatus.RUNNING
     assert (never_tried.status, asked_for.status) == (ExecutionStatus.INTERRUPTED, ExecutionStatus.PENDING)
-    of_it = CoordinatorLog.execution_id == never_tried.id
-    assert session.scalars(select(CoordinatorLog.reason).where(of_it)).all() == [SkipReason.OLT_PAUSED]
+    assert [row.reason for row in logged() if row.execution_id == never_tried.id] == [SkipReason.OLT_PAUSED]
     audited = session.scalars(select(AuditLog).where(AuditLog.action == "olt.pause")).one()
     assert (audited.actor, audited.changes["reason"]) == (ACTOR, ["", "fibre work"])
-    assert changes(session)[0].details["actor"] == ACTOR
+    assert changes()[0].details["actor"] == ACTOR
 
 
 @pytest.mark.parametrize(
@@ -264,7 +262,7 @@ def test_a_pause_ends_by_itself_when_its_time_is_over_and_not_before(session: Se
     assert reachability.end_pauses(NOW + MINUTE) == 1
     assert (olt.state, olt.paused_until, olt.paused_reason) == (OltState.UNKNOWN, None, "")
     assert forever.state is OltState.PAUSED
-    last = changes(session)[-1]
+    last = changes()[-1]
     assert (last.details["after"], last.details["reason"], last.details["actor"]) == ("unknown", "fibre work", "")
     assert reachability.end_pauses(NOW + MINUTE) == 0
 

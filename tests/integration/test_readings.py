@@ -15,9 +15,10 @@ from portal.extensions import transaction
 from portal.services.collecting import onus
 from portal.services.collecting.readings import Books
 from portal.services.dispatch import executions, run_requests
-from portal.tables import CoordinatorLog, Execution, ExecutionStep, Onu, OnuData, OnuEvent, PonPort, WorkflowNode
+from portal.tables import Execution, ExecutionStep, Onu, OnuData, OnuEvent, PonPort, WorkflowNode
 from testing.builders import make_chained, make_node, make_olt
 from testing.cast import ACTOR, NOW
+from testing.rows import logged
 from tests.integration.test_onu_inventory import FORMULA, PORT, SERIAL, TEXT
 
 STATES = {"1": "online", "2": "offline"}
@@ -115,10 +116,8 @@ def test_a_table_that_loses_more_than_half_is_held_until_a_second_walk_agrees(di
     discovery.finds(dict.fromkeys(range(12), "1"))
     discovery.finds(dict.fromkeys(range(3), "1"))
     assert {onu.presence for onu in discovery.onus().values()} == {Presence.ENABLED}
-    logged = discovery.session.scalars(
-        select(CoordinatorLog).where(CoordinatorLog.event_type == EventType.SUSPECT_TABLE)
-    )
-    assert [(row.details["missing"], row.details["present"]) for row in logged] == [(9, 12)]
+    suspected = logged(EventType.SUSPECT_TABLE)
+    assert [(row.details["missing"], row.details["present"]) for row in suspected] == [(9, 12)]
     discovery.finds(dict.fromkeys(range(3), "1"))
     assert len([number for number, onu in discovery.onus().items() if onu.presence is Presence.DISABLED]) == 9
 
@@ -216,9 +215,8 @@ class Reads:
 
     def descriptions(self, rows: dict[int, str | None], *, complete: bool = True) -> tuple[ColumnReadings, StepStatus]:
         """ONU number → description; None: a sentinel."""
-        readings = tuple(
-            Reading(f"{PORT}.{n}", text, text or "-", reason="" if text else "sentinel -") for n, text in rows.items()
-        )
+        told = {n: (text, text or "-", "" if text else "sentinel -") for n, text in rows.items()}
+        readings = tuple(Reading(f"{PORT}.{n}", text, raw, reason) for n, (text, raw, reason) in told.items())
         return ColumnReadings(TEXT, readings, complete), StepStatus.SUCCESS if complete else StepStatus.FAILED
 
     def serials(self, rows: dict[int, str]) -> tuple[ColumnReadings, StepStatus]:

@@ -14,10 +14,11 @@ from portal.services.importing import inventory
 from portal.services.network import applying, standing, template_nodes, templates, workflows
 from portal.services.network.many import Effect
 from portal.services.network.standing import Stand
-from portal.tables import CoordinatorLog, Olt, TemplateNode, Workflow, WorkflowNode, WorkflowRevision, WorkflowTemplate
+from portal.tables import Olt, TemplateNode, Workflow, WorkflowNode, WorkflowRevision, WorkflowTemplate
 from testing.builders import make_execution, make_node, make_olt, make_zte
 from testing.cast import ACTOR, NOW
 from testing.refusals import errors_of
+from testing.rows import logged
 
 DISCOVERY = {"name": "Discovery", "kind": "discovery", "oid": "huawei.onu_state", "interval": "15m"}
 DESCRIPTION = {"name": "Description", "kind": "get", "oid": "huawei.onu_description"}
@@ -240,10 +241,8 @@ def test_a_short_interval_is_logged_with_who_applied_it(session: Session, basic:
     assert set(errors_of(template_nodes.update_node, rx, {"interval": "60s"}, ACTOR, NOW)) == {"override_reason"}
     template_nodes.update_node(rx, {"interval": "60s", "override_reason": "a test of a week"}, ACTOR, NOW)
     applying.apply(basic, ids(session, "OLT-A"), "marta", NOW)
-    logged = session.scalars(
-        select(CoordinatorLog).where(CoordinatorLog.event_type == EventType.INTERVAL_OVERRIDDEN)
-    ).one()
-    assert (logged.details["actor"], logged.details["reason"]) == ("marta", "a test of a week")
+    (row,) = logged(EventType.INTERVAL_OVERRIDDEN)
+    assert (row.details["actor"], row.details["reason"]) == ("marta", "a test of a week")
 
 
 def test_two_tabs_on_one_template_are_told_apart(session: Session, basic: int) -> None:

@@ -234,9 +234,8 @@ def test_a_state_map_is_edited_kept_and_set_back(session: Session) -> None:
 
 def test_a_state_map_of_ones_own_serves_an_oid_of_ones_own(session: Session) -> None:
     ident = catalogue_parts.add_states(brand(session).id, "mine", {"3": {"label": "working"}}, ACTOR, NOW)
-    user = catalogue_edit.add_oid(
-        brand(session).id, OWN | {"type": "state", "dead_band": "", "states": "mine"}, ACTOR, NOW
-    )
+    given = OWN | {"type": "state", "dead_band": "", "states": "mine"}
+    user = catalogue_edit.add_oid(brand(session).id, given, ACTOR, NOW)
     row = session.get_one(Oid, user)
     assert catalogue.reading_spec(row, row.oid, row.name).value.states[3].label == "working"
     with pytest.raises(Invalid, match="1 OIDs use it"):

@@ -14,9 +14,10 @@ from portal.services.dispatch import executions
 from portal.services.importing import inventory
 from portal.services.importing.inventory import InventoryInvalid, Report
 from portal.services.network import olts, workflows
-from portal.tables import AuditLog, CoordinatorLog, Credential, Olt, TemplateNode, WorkflowNode, WorkflowTemplate
+from portal.tables import AuditLog, Credential, Olt, TemplateNode, WorkflowNode, WorkflowTemplate
 from testing.builders import make_catalogue, make_execution, make_node, make_olt
 from testing.cast import ACTOR, NOW
+from testing.rows import logged
 from tests.unit.test_inventory_file import EXAMPLE
 
 TEMPLATE = """
@@ -322,9 +323,7 @@ def test_overrides_of_an_import_are_logged_once_with_their_giver(session: Sessio
     text_ = ONE.replace("interval: 5m", "interval: 1m, override: laboratory".replace(", ", "\n        "))
     for _ in range(2):
         load(text_)
-    rows = session.scalars(
-        select(CoordinatorLog).where(CoordinatorLog.event_type == EventType.INTERVAL_OVERRIDDEN)
-    ).all()
+    rows = logged(EventType.INTERVAL_OVERRIDDEN)
     assert [(row.details["actor"], row.details["reason"]) for row in rows] == [(ACTOR, "laboratory")]
 
 

@@ -61,9 +61,8 @@ def test_of_an_address_that_is_none_it_is_not_told_who_has_the_one_before(sessio
 
 
 def test_every_wrong_field_is_told_at_once(session: Session) -> None:
-    errors = refused(
-        {"name": "", "address": "10.0.0.999", "port": 0, "brand": "huawey", "credential": "nobody", "timeout": "x"}
-    )
+    wrong = {"name": "", "address": "10.0.0.999", "port": 0, "brand": "huawey", "credential": "nobody"}
+    errors = refused(wrong | {"timeout": "x"})
     assert errors.keys() == {"name", "address", "port", "brand", "credential", "timeout"}
     assert "did you mean huawei?" in errors["brand"]
     assert "model" in refused(GIVEN | {"model": "C320"})

@@ -12,21 +12,17 @@ from portal.domain.statuses import EventType, ExecutionStatus, NodeKind
 from portal.services.dispatch import clock
 from portal.services.errors import Invalid, NotFound
 from portal.services.network import placing, workflows
-from portal.tables import AuditLog, CoordinatorLog, Execution, Olt, WorkflowNode
+from portal.tables import AuditLog, Execution, Olt, WorkflowNode
 from testing.builders import make_chained, make_execution, make_node, make_olt, make_zte
 from testing.cast import ACTOR, NOW, at
 from testing.refusals import errors_of
+from testing.rows import logged
 
 RX: dict[str, Any] = {"key": "rx", "kind": "get", "oid": "huawei.onu_rx_power", "interval": "5m"}
 
 
 def refused(olt: Olt, fields: dict[str, Any]) -> dict[str, str]:
     return errors_of(workflows.add_node, olt.id, fields, ACTOR, NOW)
-
-
-def overrides(session: Session) -> list[CoordinatorLog]:
-    wanted = CoordinatorLog.event_type == EventType.INTERVAL_OVERRIDDEN
-    return list(session.scalars(select(CoordinatorLog).where(wanted).order_by(CoordinatorLog.id)))
 
 
 def test_a_node_created_at_ten_runs_first_at_one_past_ten(session: Session) -> None:
@@ -75,18 +71,18 @@ def test_a_short_interval_needs_a_reason_which_is_logged_with_its_giver(session:
     olt = make_olt()
     assert "5m" in refused(olt, RX | {"interval": "60s"})["override_reason"]
     assert "30s" in refused(olt, RX | {"oid": "huawei.onu_state", "interval": 20})["override_reason"]
-    assert overrides(session) == []
+    assert logged(EventType.INTERVAL_OVERRIDDEN) == []
     node = make_node(olt, **RX | {"interval": "60s", "override_reason": "laboratory"})
-    (row,) = overrides(session)
+    (row,) = logged(EventType.INTERVAL_OVERRIDDEN)
     assert (row.node_id, row.olt_id, row.level, row.details["actor"]) == (node.id, olt.id, "WARNING", ACTOR)
     assert (row.details["reason"], row.details["interval"], row.details["limit"]) == ("laboratory", 60, 300)
     workflows.update_node(node.id, {"max_retries": 0}, ACTOR, NOW)
-    assert len(overrides(session)) == 1
+    assert len(logged(EventType.INTERVAL_OVERRIDDEN)) == 1
 
 
 def test_a_dotted_oid_below_the_safe_interval_is_allowed_but_logged(session: Session) -> None:
     make_node(make_olt(), **RX | {"oid": "1.3.6.1.4.1.2011.6.128.1.1.2.51.1.4", "interval": "60s"})
-    (row,) = overrides(session)
+    (row,) = logged(EventType.INTERVAL_OVERRIDDEN)
     assert "no reason given" in row.message
 
 

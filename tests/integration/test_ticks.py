@@ -17,14 +17,14 @@ from portal.extensions import db
 from portal.models.olt import TemplateNode
 from portal.queueing import Ticket
 from portal.services.dispatch import reaping, slots
-from portal.tables import CoordinatorLog, Execution, Olt, SchedulerState, Workflow, WorkflowNode, WorkflowTemplate
+from portal.tables import Execution, Olt, SchedulerState, Workflow, WorkflowNode, WorkflowTemplate
 from scheduler import due, planner
 from scheduler import reaper as reapers
 from scheduler import tick as ticks
 from scheduler.tick import next_cron
 from testing.builders import make_execution, make_node, make_olt
 from testing.cast import ACTOR, MINUTE, NOW, SECOND
-from testing.rows import set_rows
+from testing.rows import logged, set_rows
 from testing.threads import at_once
 
 Decide = Callable[[list[DueMaster]], Plan]
@@ -57,12 +57,6 @@ def many_nodes(count: int, interval: int = 3600) -> list[WorkflowNode]:
 def found(session: Session) -> list[Execution]:
     session.rollback()
     return list(session.scalars(select(Execution).order_by(Execution.id).execution_options(populate_existing=True)))
-
-
-def skipped(session: Session) -> list[CoordinatorLog]:
-    session.rollback()
-    query = select(CoordinatorLog).where(CoordinatorLog.event_type == EventType.SLOT_SKIPPED)
-    return list(session.scalars(query.order_by(CoordinatorLog.id)))
 
 
 def clock_of(session: Session, node: WorkflowNode) -> datetime | None:
@@ -195,7 +189,7 @@ def test_slots_of_an_olt_that_is_away_are_skipped_with_the_cause_and_its_clocks_
     due_at(NOW - 30 * MINUTE)
     plan, tickets = take(NOW)
     assert (plan.new, tickets, found(session)) == ((), [], [])
-    (log,) = skipped(session)
+    (log,) = logged(EventType.SLOT_SKIPPED)
     assert (log.reason, log.node_id, log.olt_id, log.scheduled_for) == (reason, node.id, node.workflow.olt_id, NOW)
     assert log.details["slots"] == 3 and "3 slots were skipped" in log.message
     assert clock_of(session, node) == NOW + 15 * MINUTE
@@ -213,8 +207,8 @@ def test_skips_of_many_nodes_are_each_logged(session: Session) -> None:
     nodes = many_nodes(40, interval=60)
     due_at(NOW - 5 * MINUTE)
     take(NOW + 40 * SECOND)
-    assert Counter(log.node_id for log in skipped(session)) == Counter(node.id for node in nodes)
-    assert {log.details["slots"] for log in skipped(session)} == {6}
+    assert Counter(log.node_id for log in logged(EventType.SLOT_SKIPPED)) == Counter(node.id for node in nodes)
+    assert {log.details["slots"] for log in logged(EventType.SLOT_SKIPPED)} == {6}
 
 
 def test_a_retry_ends_when_the_slot_after_it_is_skipped(session: Session) -> None:
@@ -248,7 +242,7 @@ def test_a_slot_whose_node_was_run_by_hand_meanwhile_is_skipped_and_the_others_r
     _, tickets = take(NOW, decide)
     scheduled = [one.node_id for one in found(session) if one.trigger is Trigger.SCHEDULE]
     assert scheduled == [second.id] and len(tickets) == 1
-    assert [(log.node_id, log.reason) for log in skipped(session)] == [(first.id, SkipReason.POOL_FULL)]
+    assert [(log.node_id, log.reason) for log in logged(EventType.SLOT_SKIPPED)] == [(first.id, SkipReason.POOL_FULL)]
     assert clock_of(session, first) == NOW + timedelta(hours=1)
 
 
@@ -260,7 +254,7 @@ def test_a_retry_that_is_being_started_when_its_next_slot_comes_is_left_alone(ap
         take(NOW + 15 * MINUTE)
         starter.rollback()
     assert [one.status for one in found(session)] == [ExecutionStatus.PENDING]
-    assert [log.reason for log in skipped(session)] == [SkipReason.POOL_FULL]
+    assert [log.reason for log in logged(EventType.SLOT_SKIPPED)] == [SkipReason.POOL_FULL]
     assert clock_of(session, node) == NOW + 30 * MINUTE
 
 
@@ -446,7 +440,7 @@ def test_over_a_simulated_day_of_outages_and_steps_of_the_clock_every_slot_is_ac
 def check_account(session: Session, node: WorkflowNode, first: datetime) -> None:
     step = timedelta(seconds=node.interval_seconds or 0)
     ways = Counter(execution.scheduled_for for execution in found(session) if execution.node_id == node.id)
-    for log in skipped(session):
+    for log in logged(EventType.SLOT_SKIPPED):
         if log.node_id == node.id:
             slot, last = (datetime.fromisoformat(log.details[word]) for word in ("first", "last"))
             counted = 0

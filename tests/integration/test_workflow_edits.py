@@ -77,11 +77,9 @@ def test_each_change_is_a_revision_that_keeps_what_was_before(session: Session) 
     workflows.set_workflow_enabled(olt.id, False, ACTOR, NOW)
     workflows.delete_node(chained.id, ACTOR, NOW)
     actions = session.scalars(select(WorkflowRevision.action).order_by(WorkflowRevision.number)).all()
-    audited = session.scalars(
-        select(AuditLog.action).where(AuditLog.subject_type.in_(("node", "olt"))).order_by(AuditLog.id)
-    ).all()
+    query = select(AuditLog.action).where(AuditLog.subject_type.in_(("node", "olt"))).order_by(AuditLog.id)
     assert actions == ["node.create", "node.update", "node.create", "node.disable", "workflow.disable", "node.delete"]
-    assert [one for one in audited if one != "olt.create"] == actions
+    assert [one for one in session.scalars(query) if one != "olt.create"] == actions
     assert olt.workflow.revision == 6
 
 
