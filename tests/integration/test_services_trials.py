@@ -35,6 +35,7 @@ PASSWORD = "1.3.6.1.4.1.2011.6.128.1.1.2.43.1.4"
 PORT = 4194312448  # frame 0, slot 1, port 1
 
 Answers = Callable[[FakeSession], FakeSession]
+Device, Ask = Callable[..., FakeSession], Callable[[Olt], Trial | Probe]
 
 
 @pytest.fixture
@@ -86,6 +87,26 @@ def add_onus(olt: Olt, count: int) -> None:
     db.session.commit()
 
 
+def system(**settings: Any) -> FakeSession:
+    return FakeSession({"1.3.6.1.2.1.1.1.0": b"MA5608T", "1.3.6.1.2.1.1.2.0": "1.3.6.1.4.1.2011.2.262"}, **settings)
+
+
+def requested(olt: Olt, retries: int = 0) -> int:
+    return probes.request(address=olt.address, port=olt.port, credential_id=olt.credential_id, timeout=olt.timeout,
+                          retries=retries, actor=ACTOR, now=NOW)  # fmt: skip
+
+
+def probed(olt: Olt, retries: int = 0) -> Probe:
+    probe_id = requested(olt, retries)
+    trying.run_probe(probe_id)
+    db.session.expire_all()
+    return db.session.get_one(Probe, probe_id)
+
+
+def trial_of(olt: Olt) -> Trial:
+    return run(trials.of_node(make_node(olt).id, ACTOR, NOW))
+
+
 def test_a_trial_shows_what_a_node_reads_and_stores_nothing(answers: Answers) -> None:
     node = make_node(make_olt())
     answers(huawei())
@@ -107,15 +128,6 @@ def owners_of(redis: Redis, olt: Olt, fake: FakeSession) -> set[bytes | str | No
     return owners
 
 
-def test_the_olt_is_held_while_it_is_read_and_free_afterwards(answers: Answers, redis: Redis) -> None:
-    olt = make_olt()
-    owners = owners_of(redis, olt, answers(huawei()))
-    trial_id = trials.of_node(make_node(olt).id, ACTOR, NOW)
-    run(trial_id)
-    assert owners == {f"trial-{trial_id}".encode()}
-    assert redis.exists(f"lock:snmp:host:{olt.id}") == 0
-
-
 @pytest.fixture
 def being_read(session: Session, redis: Redis) -> Olt:
     """An OLT that a poller holds."""
@@ -124,17 +136,41 @@ def being_read(session: Session, redis: Redis) -> Olt:
     return olt
 
 
-def test_an_olt_that_is_being_read_is_left_alone_and_the_row_says_so(answers: Answers, being_read: Olt) -> None:
-    fake = answers(huawei())
-    trial = run(trials.of_node(make_node(being_read).id, ACTOR, NOW))
-    assert (trial.status, trial.error_message) == (TrialStatus.FAILED, trials.BUSY)
-    assert fake.requests == []
+BOTH = pytest.mark.parametrize(("device", "ask"), [(huawei, trial_of), (system, probed)], ids=["trial", "probe"])
+
+
+@BOTH
+def test_an_olt_is_held_while_asked_and_free_afterwards(
+    answers: Answers, redis: Redis, device: Device, ask: Ask
+) -> None:
+    olt = make_olt()
+    owners = owners_of(redis, olt, answers(device()))
+    asked = ask(olt)
+    assert (asked.status, asked.error_message) == ("SUCCESS", "")
+    assert owners == {f"{type(asked).__name__.lower()}-{asked.id}".encode()}
+    assert redis.exists(f"lock:snmp:host:{olt.id}") == 0
+
+
+@BOTH
+def test_an_olt_being_read_is_left_alone_and_the_row_says_so(
+    answers: Answers, being_read: Olt, device: Device, ask: Ask
+) -> None:
+    fake = answers(device())
+    asked = ask(being_read)
+    assert (asked.status, asked.error_message, fake.requests) == ("FAILED", trials.BUSY, [])
+
+
+@BOTH
+def test_a_fault_of_ours_is_told_as_one(answers: Answers, device: Device, ask: Ask) -> None:
+    answers(device(on_request=broken))
+    asked = ask(make_olt())
+    assert (asked.status, asked.error_kind, asked.error_message) == ("FAILED", ErrorKind.INTERNAL, trials.FAULT)
 
 
 def test_a_lease_that_is_lost_stops_the_trial_before_the_next_request(answers: Answers, redis: Redis) -> None:
     olt = make_olt(max_repetitions=1)
     fake = answers(huawei(on_request=lambda _request: redis.delete(f"lock:snmp:host:{olt.id}")))
-    trial = run(trials.of_node(make_node(olt).id, ACTOR, NOW))
+    trial = trial_of(olt)
     assert (trial.status, trial.error_kind) == (TrialStatus.FAILED, ErrorKind.LEASE_LOST)
     assert (trial.error_message, len(fake.requests)) == (trials.LOST, 1)
 
@@ -260,13 +296,6 @@ def test_a_job_that_runs_twice_reads_once(answers: Answers) -> None:
     assert len(fake.requests) == sent
 
 
-def test_a_fault_of_ours_is_told_as_one(answers: Answers) -> None:
-    answers(huawei(on_request=broken))
-    trial = run(trials.of_node(make_node(make_olt()).id, ACTOR, NOW))
-    assert (trial.status, trial.error_kind) == (TrialStatus.FAILED, ErrorKind.INTERNAL)
-    assert trial.error_message == trials.FAULT
-
-
 def test_trials_are_deleted_after_a_day(queued: list[tuple[Any, ...]]) -> None:
     trials.of_node(make_node(make_olt()).id, ACTOR, NOW)
     retention.clean_up(NOW + timedelta(hours=20), 14, 30)
@@ -275,35 +304,10 @@ def test_trials_are_deleted_after_a_day(queued: list[tuple[Any, ...]]) -> None:
     assert counts(Trial) == [0]
 
 
-def requested(olt: Olt, retries: int = 0) -> int:
-    return probes.request(address=olt.address, port=olt.port, credential_id=olt.credential_id, timeout=olt.timeout,
-                          retries=retries, actor=ACTOR, now=NOW)  # fmt: skip
-
-
-def probed(olt: Olt, retries: int = 0) -> Probe:
-    probe_id = requested(olt, retries)
-    trying.run_probe(probe_id)
-    db.session.expire_all()
-    return db.session.get_one(Probe, probe_id)
-
-
 def test_a_connection_test_of_the_address_of_a_deleted_olt_is_of_no_olt(queued: list[tuple[Any, ...]]) -> None:
     olt = make_olt()
     olts.delete(olt.id, "replaced", ACTOR, NOW)
     assert db.session.get_one(Probe, requested(olt)).olt_id is None
-
-
-def system(**settings: Any) -> FakeSession:
-    return FakeSession({"1.3.6.1.2.1.1.1.0": b"MA5608T", "1.3.6.1.2.1.1.2.0": "1.3.6.1.4.1.2011.2.262"}, **settings)
-
-
-def test_a_connection_test_holds_an_olt_of_ours_and_gives_it_back(answers: Answers, redis: Redis) -> None:
-    olt = make_olt()
-    owners = owners_of(redis, olt, answers(system()))
-    probe = probed(olt)
-    assert (probe.status, probe.error_message) == (ProbeStatus.SUCCESS, "")
-    assert owners == {f"probe-{probe.id}".encode()}
-    assert redis.exists(f"lock:snmp:host:{olt.id}") == 0
 
 
 def test_a_connection_test_whose_lease_is_lost_sends_nothing_more(answers: Answers, redis: Redis) -> None:
@@ -313,20 +317,6 @@ def test_a_connection_test_whose_lease_is_lost_sends_nothing_more(answers: Answe
     probe = probed(olt)
     assert (probe.status, probe.error_kind) == (ProbeStatus.FAILED, ErrorKind.LEASE_LOST)
     assert (probe.error_message, len(fake.requests)) == (trials.LOST, 1)
-
-
-def test_a_connection_test_leaves_an_olt_alone_that_is_being_read(answers: Answers, being_read: Olt) -> None:
-    fake = answers(system())
-    probe = probed(being_read)
-    assert (probe.status, probe.error_message) == (ProbeStatus.FAILED, trials.BUSY)
-    assert fake.requests == []
-
-
-def test_a_connection_test_that_meets_a_fault_of_ours_says_so(answers: Answers) -> None:
-    answers(system(on_request=broken))
-    probe = probed(make_olt())
-    assert (probe.status, probe.error_kind) == (ProbeStatus.FAILED, ErrorKind.INTERNAL)
-    assert probe.error_message == trials.FAULT
 
 
 def test_a_connection_test_repeats_nothing_once_its_lease_is_lost(answers: Answers, redis: Redis) -> None:
