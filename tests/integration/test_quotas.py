@@ -5,7 +5,7 @@ from datetime import datetime
 from random import Random
 
 import pytest
-from flask import Flask
+from flask import Flask, current_app
 from sqlalchemy import exists, select, update
 from sqlalchemy.exc import IntegrityError
 from sqlalchemy.orm import Session
@@ -334,13 +334,8 @@ def test_the_mean_duration_is_that_of_the_runs_that_have_one(node: WorkflowNode)
 # from_end: the clock goes on where the run ends
 
 
-@pytest.fixture
-def from_end(app: Flask) -> None:
-    app.config["NEXTCHECK_MODE"] = "from_end"
-
-
-@pytest.mark.usefixtures("from_end")
 def test_a_node_that_runs_promises_its_run_and_what_its_interval_leaves_room_for_after_it(node: WorkflowNode) -> None:
+    current_app.config["NEXTCHECK_MODE"] = "from_end"
     take(NOW + 5 * MINUTE, from_end=True)
     assert db.session.get_one(WorkflowNode, node.id, populate_existing=True).next_run_at is None
     refresh(NOW + 5 * MINUTE)
@@ -349,8 +344,8 @@ def test_a_node_that_runs_promises_its_run_and_what_its_interval_leaves_room_for
     assert counts(NOW) == (1, 0, 0, 0, 1)  # its next is due in five minutes
 
 
-@pytest.mark.usefixtures("from_end")
 def test_a_node_that_was_disabled_while_it_runs_promises_no_more_than_that_run(node: WorkflowNode) -> None:
+    current_app.config["NEXTCHECK_MODE"] = "from_end"
     take(NOW + 5 * MINUTE, from_end=True)
     executions.start(pending_ones()[0].id, 1, "poller-1", NOW + 5 * MINUTE, NOW + HOUR)
     workflows.set_node_enabled(node.id, False, ACTOR, NOW + 6 * MINUTE)
@@ -358,8 +353,8 @@ def test_a_node_that_was_disabled_while_it_runs_promises_no_more_than_that_run(n
     assert counts(NOW)[0] == 1
 
 
-@pytest.mark.usefixtures("from_end")
 def test_a_run_that_a_person_asked_for_gives_a_node_without_a_clock_no_slots(node: WorkflowNode) -> None:
+    current_app.config["NEXTCHECK_MODE"] = "from_end"
     workflows.set_node_enabled(node.id, False, ACTOR, NOW)
     run_requests.run_now(node.id, ACTOR, NOW + MINUTE)
     workflows.set_node_enabled(node.id, True, ACTOR, NOW + MINUTE)
