@@ -153,7 +153,8 @@ def test_a_partial_hour_promises_what_fits_the_next_all_and_two_of_four_violate(
     for minute in range(65, 125, 5):
         slot = ten + minute * MINUTE
         if minute in (80, 110):
-            _move(bad, FREE_PORT if minute == 80 else port, slot)
+            moved = {"port": FREE_PORT if minute == 80 else port, "credential_confirmed": True}
+            olts.update(bad, moved, ACTOR, slot)
         here.ran(node, slot)
         if minute in (65, 80, 95, 110):
             here.ran(failing, slot, FAILED if minute in (80, 95) else SUCCESS)
@@ -164,10 +165,6 @@ def test_a_partial_hour_promises_what_fits_the_next_all_and_two_of_four_violate(
     violation = db.session.scalars(select(QuotaViolation)).one()
     assert (violation.olt_id, violation.severity, violation.report["lost"]) == (bad, Severity.HIGH, {"timeout": 2})
     assert (violation.report["completed"], violation.report["required"]) == (2, 4)
-
-
-def _move(olt_id: int, port: int, now: datetime) -> None:
-    olts.update(olt_id, {"port": port, "credential_confirmed": True}, ACTOR, now)
 
 
 def test_what_follows_a_click_that_disables_a_task_or_an_olt(site: Callable[..., Site]) -> None:

@@ -31,7 +31,7 @@ from scheduler.timemachine.durations import Fortune
 from scheduler.timemachine.events import AddNode, Havoc, PollersUp, SchedulerUp, Timed, scenario
 from scheduler.timemachine.machine import JUDGED, SAMPLED, Machine
 from scheduler.timemachine.recall import Recall
-from scheduler.timemachine.world import ALL_SITES, Node, NodeSpec, OltSpec, Rules, World
+from scheduler.timemachine.world import ALL_SITES, NodeSpec, OltSpec, Rules, World
 from testing.cast import at
 from testing.databases import Databases
 from testing.mirror import Mirror, run_rows, skip_rows
@@ -138,16 +138,11 @@ def different_facts(machine: Machine) -> list[Any]:
         node = nodes.get(ident)
         for moment in (slot, slot + timedelta(seconds=11)) if node is not None else ():
             mine = asdict(named_alike(recall.facts(node, moment), ids))
-            theirs = asdict(named_alike(database_facts(node, moment)))
+            asked = explain._asked(explain.node_named(node.olt.name, node.key) or 0)
+            theirs = asdict(named_alike(explain._facts(asked, moment, END)))  # type: ignore[arg-type]
             wrong = [name for name in mine if mine[name] != theirs[name]]
             different += [(ident, moment, name, mine[name], theirs[name]) for name in wrong]
     return different
-
-
-def database_facts(node: Node, moment: datetime) -> Facts:
-    asked = explain._asked(explain.node_named(node.olt.name, node.key) or 0)
-    assert asked is not None
-    return explain._facts(asked, moment, END)
 
 
 def same_ids(machine: Machine) -> dict[int, int]:
