@@ -499,9 +499,7 @@ def test_of_an_address_only_the_server_is_shown_wherever_the_secret_stands(targe
     "target",
     ["tgram://123456789:bot_token_of_planted/1234/5678", "slack://T1JJ3T3L2/A1BRTD4JD/TIiajkdnlazkcOXrIdevi7FQ/#a/#b"],
 )
-def test_an_address_of_several_targets_is_refused_for_one_that_fails_would_repeat_it_to_the_others(
-    noc: Channel, target: str
-) -> None:
+def test_an_address_of_several_targets_is_refused_one_that_fails_would_tell_the_rest(noc: Channel, target: str) -> None:
     told = errors_of(channels.save, {"target": target}, ACTOR, NOW, noc.id)["target"]
     assert "a channel for each" in told and "planted" not in told
 
@@ -639,9 +637,7 @@ def test_what_was_on_its_way_as_its_channel_was_disabled_never_leaves_weeks_late
     assert hook.taken == []
 
 
-def test_what_was_left_behind_by_who_was_killed_does_not_leave_when_its_channel_is_enabled_again(
-    noc: Channel, hook: Receiver
-) -> None:
+def test_what_a_killed_one_left_behind_never_leaves_when_the_channel_is_on_again(noc: Channel, hook: Receiver) -> None:
     say(NOW)
     assert delivery.claim(noc.id, NOW) is not None  # and then it was killed
     channels.save({"enabled": False}, ACTOR, NOW, noc.id)

@@ -174,9 +174,7 @@ def test_the_next_slot_ends_an_execution_that_waits_for_its_retry(session: Sessi
 
 
 @pytest.mark.parametrize(("unanswered", "silences"), [(2, 1), (1, 0)])
-def test_a_retry_that_never_came_counts_as_silence_if_its_try_was_silent(
-    session: Session, unanswered: int, silences: int
-) -> None:
+def test_a_retry_that_never_came_is_silence_if_its_try_was(session: Session, unanswered: int, silences: int) -> None:
     execution = slot_taken(session, interval="5m", retry_delay=200)
     work = started(execution)
     step = StepResult(work.steps[0].node_id, StepStatus.FAILED, pdus=2, timeouts=unanswered,

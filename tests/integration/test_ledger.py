@@ -91,9 +91,7 @@ def test_a_run_is_entered_for_the_master_and_for_each_node_of_its_chain(
     }  # fmt: skip
 
 
-def test_all_tries_of_a_run_cost_the_olt_but_it_is_one_run(
-    session: Session, master: WorkflowNode, chained: WorkflowNode
-) -> None:
+def test_tries_of_a_run_all_cost_but_are_one_run(session: Session, master: WorkflowNode, chained: WorkflowNode) -> None:
     first = [(master.id, StepStatus.FAILED, 2000, 0, 0), (chained.id, StepStatus.SKIPPED, 0, 0, 0)]
     second = [(master.id, StepStatus.SUCCESS, 700, 64, 64), (chained.id, StepStatus.SUCCESS, 300, 9, 9)]
     with transaction() as writing:

@@ -57,9 +57,7 @@ def test_one_master_that_missed_more_than_a_tick_takes_is_taken_alone(monkeypatc
     assert [len(tick(NOW + 10 * HOUR).next_runs) for _ in range(3)] == [1, 1, 0]
 
 
-def test_a_cron_line_that_missed_very_many_firings_comes_back_in_steps_and_every_firing_counts(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_a_cron_line_that_missed_many_firings_returns_in_steps_and_each_counts(monkeypatch: pytest.MonkeyPatch) -> None:
     node = make_node(make_olt(), cron="*/5 * * * *")
     refresh(NOW)
     monkeypatch.setattr(planner, "FIRINGS", 30)

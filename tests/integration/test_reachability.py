@@ -107,9 +107,7 @@ def test_zero_switches_giving_up_off(app: Flask, session: Session, node: Workflo
     assert node.workflow.olt.state is OltState.UNREACHABLE
 
 
-def test_what_waits_on_a_dead_olt_is_skipped_and_what_the_device_failed_already_fails(
-    session: Session, node: WorkflowNode
-) -> None:
+def test_what_waits_on_a_dead_olt_is_skipped_and_what_failed_before_fails(session: Session, node: WorkflowNode) -> None:
     olt, stranger = node.workflow.olt, make_execution(make_node(make_olt("OTHER")), NOW)
     never_tried = make_execution(make_node(olt, "b"), NOW)
     to_retry = make_execution(make_node(olt, "c"), NOW, attempt=1, failures=1, error_kind=ErrorKind.INCOMPLETE,

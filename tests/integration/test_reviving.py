@@ -18,12 +18,15 @@ from jobs.snmp.simulator.farm import Farm, start_farm
 from jobs.snmp.simulator.usm import V3User
 from portal import queueing
 from portal.domain.statuses import OltState
+from portal.extensions import db
 from portal.services.dispatch import reachability
 from portal.services.network import olts
 from portal.tables import Olt
 from testing.builders import make_credential, make_olt
 from testing.cast import ACTOR, MINUTE
 from testing.redis_server import RedisServer
+
+pytestmark = pytest.mark.usefixtures("redis")
 
 
 class Mute:
@@ -73,13 +76,13 @@ def redis(server: RedisServer, app: Flask, session: Session) -> Redis:
     return connection
 
 
-def dead(session: Session, name: str, port: int, minutes: float = 5, **fields: object) -> Olt:
+def dead(name: str, port: int, minutes: float = 5, **fields: object) -> Olt:
     """An OLT that was found unreachable so long ago and is to be asked now."""
     olt = make_olt(name, address="127.0.0.1", port=port, timeout=1, **fields)
     olt.state, olt.consecutive_failures = OltState.UNREACHABLE, 3
     olt.state_since = datetime.now(UTC) - minutes * MINUTE
     olt.probe_at = datetime.now(UTC) - timedelta(seconds=1)
-    session.commit()
+    db.session.commit()
     return olt
 
 
@@ -87,12 +90,10 @@ def leases(redis: Redis) -> list[bytes]:
     return list(redis.scan_iter(f"{queueing.LEASE_PREFIX}*"))
 
 
-def test_who_answers_is_up_and_who_stays_silent_is_asked_again_later(
-    session: Session, redis: Redis, farm: Farm, mute: Mute
-) -> None:
+def test_who_answers_is_up_who_does_not_is_asked_later(redis: Redis, farm: Farm, mute: Mute) -> None:
     make_credential("right", community="public")
-    alive = dead(session, "ALIVE", farm.ports[0], credential="right")
-    silent = dead(session, "SILENT", mute.port, minutes=60)
+    alive = dead("ALIVE", farm.ports[0], credential="right")
+    silent = dead("SILENT", mute.port, minutes=60)
     before = datetime.now(UTC)
     reviving.revive()
     assert (alive.state, alive.probe_at) == (OltState.UP, None)
@@ -103,30 +104,30 @@ def test_who_answers_is_up_and_who_stays_silent_is_asked_again_later(
     assert mute.heard() == 0
 
 
-def test_an_olt_of_version_3_is_found_by_any_answer(session: Session, redis: Redis, farm: Farm, mute: Mute) -> None:
+def test_an_olt_of_version_3_is_found_by_any_answer(farm: Farm, mute: Mute) -> None:
     make_credential("v3", version="3", community=None, username="nobody-knows", auth_protocol="SHA",
                     auth_password="another password")  # fmt: skip
-    alive = dead(session, "ALIVE", farm.ports[1], credential="v3")
-    silent = dead(session, "SILENT", mute.port, credential="v3")
+    alive = dead("ALIVE", farm.ports[1], credential="v3")
+    silent = dead("SILENT", mute.port, credential="v3")
     reviving.revive()
     assert (alive.state, silent.state, mute.heard()) == (OltState.UP, OltState.UNREACHABLE, 1)
 
 
 @pytest.mark.clock
-def test_a_whole_round_takes_no_longer_than_one_silent_olt(session: Session, redis: Redis, exits: ExitStack) -> None:
+def test_a_whole_round_takes_no_longer_than_one_silent_olt(exits: ExitStack) -> None:
     """By the clock."""
     mutes = [Mute(exits) for _ in range(20)]
     make_credential("v3", version="3", community=None, username="u", auth_protocol="SHA", auth_password="long enough")
     for number, mute in enumerate(mutes):
-        dead(session, f"OLT-{number}", mute.port, credential=("lab", "v3")[number % 2])
+        dead(f"OLT-{number}", mute.port, credential=("lab", "v3")[number % 2])
     began = time.monotonic()
     reviving.revive()
     assert time.monotonic() - began < reviving.ROUND_SECONDS  # one after the other: 20 s
     assert [mute.heard() for mute in mutes] == [1] * 20
 
 
-def test_an_olt_somebody_holds_is_not_asked_and_comes_next_time(session: Session, redis: Redis, mute: Mute) -> None:
-    olt = dead(session, "HELD", mute.port)
+def test_an_olt_somebody_holds_is_not_asked_and_comes_next_time(redis: Redis, mute: Mute) -> None:
+    olt = dead("HELD", mute.port)
     was = olt.probe_at
     mine = claims.hold(redis, olt.id, "a connection test", 30, 0)
     reviving.revive()
@@ -136,10 +137,8 @@ def test_an_olt_somebody_holds_is_not_asked_and_comes_next_time(session: Session
     assert (mute.heard(), olt.probes_sent) == (1, 1)
 
 
-def test_nothing_is_sent_and_nothing_breaks_while_redis_is_away(
-    session: Session, redis: Redis, server: RedisServer, mute: Mute
-) -> None:
-    olt = dead(session, "OLT", mute.port)
+def test_nothing_is_sent_and_nothing_breaks_while_redis_is_away(server: RedisServer, mute: Mute) -> None:
+    olt = dead("OLT", mute.port)
     server.kill()
     try:
         reviving.revive()
@@ -151,10 +150,10 @@ def test_nothing_is_sent_and_nothing_breaks_while_redis_is_away(
 
 
 def test_an_answer_counts_though_the_lease_could_not_be_given_back(
-    session: Session, redis: Redis, farm: Farm, monkeypatch: pytest.MonkeyPatch
+    redis: Redis, farm: Farm, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     make_credential("right", community="public")
-    olt = dead(session, "OLT", farm.ports[0], credential="right")
+    olt = dead("OLT", farm.ports[0], credential="right")
 
     def gone(*_: object) -> bool:
         raise queueing.RedisError("away")
@@ -165,10 +164,8 @@ def test_an_answer_counts_though_the_lease_could_not_be_given_back(
     assert 0 < redis.pttl(leases(redis)[0]) <= reviving.LEASE_SECONDS * 1000
 
 
-def test_the_lease_is_held_while_the_question_is_out(
-    session: Session, redis: Redis, mute: Mute, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    olt = dead(session, "OLT", mute.port)
+def test_the_lease_is_held_while_the_question_is_out(mute: Mute, monkeypatch: pytest.MonkeyPatch) -> None:
+    olt = dead("OLT", mute.port)
     seen: list[tuple[int, list[bytes]]] = []
     release = claims.release
 
@@ -181,19 +178,19 @@ def test_the_lease_is_held_while_the_question_is_out(
     assert seen == [(1, [f"{queueing.LEASE_PREFIX}{olt.id}".encode()])]
 
 
-def test_a_credential_that_cannot_be_used_is_silence(session: Session, redis: Redis, mute: Mute) -> None:
-    olt = dead(session, "OLT", mute.port)
+def test_a_credential_that_cannot_be_used_is_silence(mute: Mute) -> None:
+    olt = dead("OLT", mute.port)
     make_credential("lab").community = None
-    session.commit()
+    db.session.commit()
     reviving.revive()
     assert (mute.heard(), olt.state, olt.probes_sent) == (0, OltState.UNREACHABLE, 1)
 
 
 def test_a_fault_of_ours_with_one_olt_costs_the_others_nothing(
-    session: Session, redis: Redis, farm: Farm, mute: Mute, monkeypatch: pytest.MonkeyPatch
+    farm: Farm, mute: Mute, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     make_credential("right", community="public")
-    bad, good = dead(session, "BAD", mute.port), dead(session, "GOOD", farm.ports[0], credential="right")
+    bad, good = dead("BAD", mute.port), dead("GOOD", farm.ports[0], credential="right")
     bad_id, ask = bad.id, reviving.ask
 
     def ask_or_break(suspect: reviving.Suspect, *rest: object) -> bool | None:
@@ -208,10 +205,10 @@ def test_a_fault_of_ours_with_one_olt_costs_the_others_nothing(
 
 @pytest.mark.clock
 def test_one_that_does_not_come_to_an_end_does_not_hold_up_the_round(
-    session: Session, redis: Redis, mute: Mute, monkeypatch: pytest.MonkeyPatch
+    mute: Mute, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """By the clock."""
-    olt = dead(session, "OLT", mute.port)
+    olt = dead("OLT", mute.port)
     monkeypatch.setattr(reviving, "ROUND_SECONDS", 0.1)
     began = time.monotonic()
     reviving.revive()
@@ -219,7 +216,7 @@ def test_one_that_does_not_come_to_an_end_does_not_hold_up_the_round(
     assert olt.probes_sent == 1
 
 
-def test_a_pause_that_is_over_ends_in_the_same_round(redis: Redis) -> None:
+def test_a_pause_that_is_over_ends_in_the_same_round() -> None:
     olt, now = make_olt(), datetime.now(UTC)
     olts.pause([olt.id], "fibre work", now - MINUTE, ACTOR, now - 2 * MINUTE)
     reviving.revive()
@@ -240,20 +237,20 @@ def test_a_greeting_takes_only_the_answer_to_its_own_question(exits: ExitStack) 
 
 
 @pytest.mark.clock
-def test_the_longest_wait_is_ours_not_the_olts(session: Session, mute: Mute) -> None:
+def test_the_longest_wait_is_ours_not_the_olts(mute: Mute) -> None:
     """By the clock."""
-    olt = dead(session, "OLT", mute.port)
+    olt = dead("OLT", mute.port)
     olt.timeout = 12.0
-    session.commit()
+    db.session.commit()
     (suspect,) = reachability.suspects(datetime.now(UTC), 1)
     began = time.monotonic()
     assert reviving.ask(suspect, lambda _: claims.Claim(olt.id, "", 1, "x"), lambda _: None) is False
     assert time.monotonic() - began < reviving.LONGEST_WAIT + 0.9
 
 
-def test_no_datagram_goes_out_under_a_lease_that_has_run_out_meanwhile(session: Session, mute: Mute) -> None:
+def test_no_datagram_goes_out_under_a_lease_that_has_run_out_meanwhile(mute: Mute) -> None:
     """A process that was frozen while the answer to its hold lay in the socket."""
-    olt = dead(session, "OLT", mute.port)
+    olt = dead("OLT", mute.port)
     (suspect,) = reachability.suspects(datetime.now(UTC), 1)
     long_ago = time.monotonic() - reviving.LEASE_SECONDS
     assert reviving.ask(suspect, lambda _: claims.Claim(olt.id, "", 1, "x", long_ago), lambda _: None) is None

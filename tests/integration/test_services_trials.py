@@ -140,9 +140,7 @@ BOTH = pytest.mark.parametrize(("device", "ask"), [(huawei, trial_of), (system, 
 
 
 @BOTH
-def test_an_olt_is_held_while_asked_and_free_afterwards(
-    answers: Answers, redis: Redis, device: Device, ask: Ask
-) -> None:
+def test_an_olt_is_held_while_asked_and_free_after(answers: Answers, redis: Redis, device: Device, ask: Ask) -> None:
     olt = make_olt()
     owners = owners_of(redis, olt, answers(device()))
     asked = ask(olt)
@@ -152,9 +150,7 @@ def test_an_olt_is_held_while_asked_and_free_afterwards(
 
 
 @BOTH
-def test_an_olt_being_read_is_left_alone_and_the_row_says_so(
-    answers: Answers, being_read: Olt, device: Device, ask: Ask
-) -> None:
+def test_a_busy_olt_is_left_alone_and_that_is_told(answers: Answers, being_read: Olt, device: Device, ask: Ask) -> None:
     fake = answers(device())
     asked = ask(being_read)
     assert (asked.status, asked.error_message, fake.requests) == ("FAILED", trials.BUSY, [])
