@@ -240,7 +240,7 @@ def test_a_port_in_use_is_named() -> None:
 STATE, RX = f"{XPON}.46.1.15", f"{XPON}.51.1.4"
 SYS_UPTIME = ".1.3.6.1.2.1.1.3.0"
 # The ports of the farm, by what is wrong with them; 40 ONUs on ports 4194312192, 4194312448 and 4194312704.
-CLOCK = "at=1790000000,speed=0.001,seed=7,onus=40"
+SEEDED = "at=1790000000,speed=0.001,seed=7,onus=40"
 SECOND_PORT = "4194312448"
 FAULTS = {
     "rowdelay": "rowdelay=0.01",
@@ -259,7 +259,7 @@ FAULTS = {
 
 @pytest.fixture(scope="module")
 def faulty() -> Iterator[Farm]:
-    with start_farm([f"huawei@0,{CLOCK},{fault}" for fault in FAULTS.values()]) as running:
+    with start_farm([f"huawei@0,{SEEDED},{fault}" for fault in FAULTS.values()]) as running:
         yield running
 
 
@@ -348,7 +348,7 @@ def test_a_vanished_table_is_empty_and_its_neighbours_are_not(olt: Callable[...,
 
 
 def test_a_sentinel_storm_takes_about_its_share_of_the_powers(olt: Callable[..., easysnmp.Session]) -> None:
-    told, truth = rows(olt("sentinels"), RX), expected(f"huawei@0,{CLOCK},sentinels=0.5")
+    told, truth = rows(olt("sentinels"), RX), expected(f"huawei@0,{SEEDED},sentinels=0.5")
     assert {one.index for one in truth if one.rx_power is None} == {key for key in told if told[key] == "2147483647"}
     assert rows(olt("sentinels"), STATE) == rows(olt("healthy"), STATE)
     assert 10 < sum(value == "2147483647" for value in told.values()) < 35
