@@ -82,8 +82,9 @@ def fill(plan: Plan, now: datetime) -> dict[str, int]:
     """Rows by table of what was made. Needs the tables, in an app context."""
     size = seed.Size(plan.olts, 6000, max(1, plan.onus // plan.olts), pollers=10, busy=9, pending=140)
     seed.add_users(now)
-    with transaction() as session, patch.object(seed_quotas, "HOURS", SEEDED_HOURS):
-        seed.Seeder(session, size, now).fill()
+    with patch.object(seed_quotas, "HOURS", SEEDED_HOURS):
+        seed.fill(size, now)
+    with transaction() as session:
         routes.furnish(session, now)
     _past(plan, now)
     for back in range(SEEDED_HOURS + 1, plan.hours + 1):

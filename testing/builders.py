@@ -1,19 +1,39 @@
-"""Rows for tests, made through the services: Huawei OLT-LIMA, ZTE OLT-CUSCO. They need an app context."""
+"""Rows for tests, made through the services where these make them: Huawei OLT-LIMA, ZTE OLT-CUSCO.
 
+They need an app context. What only a poller writes (executions and their tries, ONUs, pollers) is put in as it is.
+"""
+
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict
 from datetime import datetime
 from typing import Any, TypeVar
 
+from sqlalchemy.orm import Session
+
 from portal.domain.catalogue_data import BrandData, parse
 from portal.domain.quota import Counts
-from portal.extensions import db
+from portal.domain.statuses import AttemptStatus, StepStatus
+from portal.extensions import Base, db
 from portal.services.network import credentials, olts, workflows
 from portal.services.people import users
-from portal.tables import Brand, Credential, Execution, Olt, QuotaTracker, User, WorkflowNode
+from portal.tables import (
+    Brand,
+    Credential,
+    Execution,
+    ExecutionAttempt,
+    ExecutionStep,
+    Olt,
+    Onu,
+    Poller,
+    Pool,
+    QuotaTracker,
+    User,
+    WorkflowNode,
+)  # fmt: skip
 from testing import catalogues
 from testing.cast import ACTOR, COMMUNITY, HOUR, NOW, PASSWORD
 
-Made = TypeVar("Made", Execution, QuotaTracker)
+Made = TypeVar("Made", bound=Base)
 
 
 HUAWEI = parse(
@@ -154,15 +174,63 @@ def make_execution(node: WorkflowNode, slot: datetime = NOW, **fields: Any) -> E
     olt = node.workflow.olt
     given = {"node_id": node.id, "node_name": node.name, "olt_id": olt.id, "device_key": olt.device_key,
              "priority": node.priority, "scheduled_for": slot, "queued_at": slot}  # fmt: skip
-    return _kept(Execution(**given | fields))
+    return _kept([Execution(**given | fields)])[0]
 
 
-def make_tracker(olt_id: int, task_type: str, hour: datetime, counts: Counts, **fields: Any) -> QuotaTracker:
-    """The quota of one hour as the coordinator would have left it."""
+def make_attempt(execution: Execution, number: int = 1, **fields: Any) -> ExecutionAttempt:
+    """A try that went well and lasted as long as the execution, unless `fields` say otherwise."""
+    given = {"execution_id": execution.id, "number": number, "worker": "w", "token": number,
+             "status": AttemptStatus.SUCCESS, "started_at": execution.started_at or execution.scheduled_for,
+             "finished_at": execution.finished_at}  # fmt: skip
+    return _kept([ExecutionAttempt(**given | fields)])[0]
+
+
+def make_step(attempt: ExecutionAttempt, key: str = "serial", position: int = 0, **fields: Any) -> ExecutionStep:
+    """A step that went well, unless `fields` say otherwise."""
+    given = {"attempt_id": attempt.id, "position": position, "node_key": key, "status": StepStatus.SUCCESS}
+    return _kept([ExecutionStep(**given | fields)])[0]
+
+
+def make_onus(olt_id: int, rows: Iterable[Mapping[str, Any]], at: datetime = NOW) -> list[Onu]:
+    """ONUs that were seen at that moment for the first and last time, unless their rows say otherwise."""
+    given = {"olt_id": olt_id, "first_seen": at, "last_seen": at}
+    return _kept([Onu(**given | {"index_key": f"k.{n}"} | row) for n, row in enumerate(rows)])
+
+
+def make_pool(now: datetime = NOW, **fields: Any) -> Pool:
+    """Pool vm1 of one poller, which is not there yet."""
+    given = {"name": "vm1", "host": "vm1", "pid": 1, "size": 1, "started_at": now, "seen_at": now}
+    return _kept([Pool(**given | fields)])[0]
+
+
+def make_poller(pool: Pool, number: int = 1, **fields: Any) -> Poller:
+    """A free poller of that pool, seen when the pool was."""
+    given = {"pool_id": pool.id, "host": pool.host, "poller_id": number, "worker": f"w{number}", "pid": number,
+             "started_at": pool.started_at, "seen_at": pool.seen_at}  # fmt: skip
+    return _kept([Poller(**given | fields)])[0]
+
+
+def more_olts(session: Session, count: int, name: str = "X", **fields: Any) -> list[Olt]:
+    """OLTs of the maker and credential of the first: for what must not cost more with many of them."""
+    first = session.query(Olt).order_by(Olt.id).limit(1).one()
+    given = {"brand_id": first.brand_id, "credential_id": first.credential_id, "created_at": first.created_at}
+    made = [Olt(name=f"{name}{n:03}", address=f"10.7.{n // 250}.{n % 250}", **given | fields) for n in range(count)]
+    session.add_all(made)
+    session.flush()
+    return made
+
+
+def tracker(olt_id: int, task_type: str, hour: datetime, counts: Counts, **fields: Any) -> QuotaTracker:
+    """The quota of one hour as the coordinator would have left it; not yet saved."""
     given: dict[str, Any] = {f"quota_{name}": slots for name, slots in asdict(counts).items()}
     given |= {"olt_id": olt_id, "task_type": task_type, "period_start": hour, "period_end": hour + HOUR, "basis": [],
               "quota_required": counts.required, "created_at": hour, "updated_at": hour}  # fmt: skip
-    return _kept(QuotaTracker(**given | fields))
+    return QuotaTracker(**given | fields)
+
+
+def make_tracker(olt_id: int, task_type: str, hour: datetime, counts: Counts, **fields: Any) -> QuotaTracker:
+    """The same, saved."""
+    return _kept([tracker(olt_id, task_type, hour, counts, **fields)])[0]
 
 
 def make_user(username: str = ACTOR, role: str = "admin", now: datetime = NOW, password: str = PASSWORD) -> User:
@@ -170,11 +238,11 @@ def make_user(username: str = ACTOR, role: str = "admin", now: datetime = NOW, p
     return db.session.get_one(User, users.create(username, password, role, "cli", now))
 
 
-def _kept(row: Made) -> Made:
+def _kept(rows: list[Made]) -> list[Made]:
     session = db.session()
-    session.add(row)
+    session.add_all(rows)
     if session.info.get("writing"):  # the transaction() around it commits
         session.flush()
     else:
         session.commit()
-    return row
+    return rows

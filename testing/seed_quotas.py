@@ -3,13 +3,15 @@
 import random
 from collections.abc import Sequence
 from datetime import datetime, timedelta
+from typing import Any
 
 from sqlalchemy.orm import Session
 
 from portal import tables as m
 from portal.domain import quota
 from portal.domain.quota import Counts
-from portal.domain.statuses import EventType, ExecutionStatus, LossCause, QuotaStatus, SkipReason, Trigger
+from portal.domain.statuses import EventType, ExecutionStatus, LossCause, QuotaStatus, SkipReason
+from testing.builders import make_execution, tracker
 
 HOURS = 27
 _LOST = {"failed": LossCause.TIMEOUT, "skipped": LossCause.OLT_BUSY}
@@ -30,29 +32,18 @@ def fill(
 def fill_one(session: Session, node: m.WorkflowNode, now: datetime) -> None:
     """Of one node: the last full hour, in which half of four slots was lost, its slots and the violation. Ids 1."""
     hour, counts = quota.hour_at(now) - quota.HOUR, Counts(completed=2, failed=1, skipped=1)
-    task = quota.task_type(node.kind, node.key)
-    basis = [{"node_id": node.id, "key": node.key, "slots": 4, "interval": 900}]
-    session.add(
-        m.QuotaTracker(
-            olt_id=node.workflow.olt_id, task_type=task, period_start=hour, period_end=hour + quota.HOUR,
-            quota_required=4, quota_completed=2, quota_failed=1, quota_skipped=1, quota_pending=0, basis=basis,
-            status=QuotaStatus.QUOTA_NOT_MET, created_at=hour, updated_at=now,
-        )
-    )  # fmt: skip
-    lost = _losses(session, node.workflow.olt_id, task, hour, counts)
-    _violation(session, node.workflow.olt_id, task, hour, counts, lost)
-    _slots(session, node, task, hour, counts)
+    lost = _account(session, node, hour, counts, status=QuotaStatus.QUOTA_NOT_MET, updated_at=now)
+    _violation(session, node, hour, counts, lost)
+    _slots(session, node, hour, counts)
 
 
 def fill_slots(session: Session, now: datetime) -> None:
     """The executions and skipped slots that the trackers of this hour and the last two stand for."""
     since = quota.hour_at(now) - 2 * quota.HOUR
-    nodes = {
-        (node.workflow.olt_id, quota.task_type(node.kind, node.key)): node for node in session.query(m.WorkflowNode)
-    }
+    nodes = {(node.workflow.olt_id, _task(node)): node for node in session.query(m.WorkflowNode)}
     for row in session.query(m.QuotaTracker).filter(m.QuotaTracker.period_start >= since):
         counts = Counts(row.quota_completed, row.quota_failed, row.quota_skipped, row.quota_pending)
-        _slots(session, nodes[row.olt_id, row.task_type], row.task_type, row.period_start, counts)
+        _slots(session, nodes[row.olt_id, row.task_type], row.period_start, counts)
 
 
 def _promise(session: Session, node: m.WorkflowNode, hour: datetime, now: datetime, dice: random.Random) -> None:
@@ -63,70 +54,65 @@ def _promise(session: Session, node: m.WorkflowNode, hour: datetime, now: dateti
     failed = sum(dice.random() < trouble for _ in range(passed))
     skipped = min(passed - failed, sum(dice.random() < trouble / 2 for _ in range(passed)))
     counts = Counts(passed - failed - skipped, failed, skipped, required - passed)
-    task = quota.task_type(node.kind, node.key)
     status = quota.judge(counts, interrupted=olt.id % 7 == 6 and hour.hour % 9 == 4) if gone >= 1 else None
     detail = {"cause": "olt_busy", "node": "rx", "seconds": 40} if failed + skipped else None
-    session.add(
-        m.QuotaTracker(
-            olt_id=olt.id, task_type=task, period_start=hour, period_end=hour + quota.HOUR, quota_required=required,
-            quota_completed=counts.completed, quota_failed=failed, quota_skipped=skipped,
-            quota_pending=counts.pending, total_duration_ms=counts.completed * 8000, avg_duration_ms=8000,
-            status=status or QuotaStatus.IN_PROGRESS,
-            basis=[{"node_id": node.id, "key": node.key, "slots": required, "interval": interval}],
-            forecast=None if status else required - failed - skipped, forecast_details=None if status else detail,
-            created_at=hour, updated_at=now,
-        )
+    lost = _account(
+        session, node, hour, counts, total_duration_ms=counts.completed * 8000, avg_duration_ms=8000,
+        status=status or QuotaStatus.IN_PROGRESS, forecast=None if status else required - failed - skipped,
+        forecast_details=None if status else detail, updated_at=now,
     )  # fmt: skip
-    lost = _losses(session, olt.id, task, hour, counts)
     if status in (QuotaStatus.QUOTA_NOT_MET, QuotaStatus.FAILED):
-        _violation(session, olt.id, task, hour, counts, lost)
+        _violation(session, node, hour, counts, lost)
 
 
-def _losses(session: Session, olt_id: int, task: str, hour: datetime, counts: Counts) -> dict[str, int]:
+def _task(node: m.WorkflowNode) -> str:
+    return quota.task_type(node.kind, node.key)
+
+
+def _account(
+    session: Session, node: m.WorkflowNode, hour: datetime, counts: Counts, **fields: Any
+) -> dict[str, int]:  # fmt: skip
+    """The tracker of an hour, and what was lost in it by its cause."""
+    olt_id, slots = node.workflow.olt_id, counts.required
+    basis = [{"node_id": node.id, "key": node.key, "slots": slots, "interval": 3600 // slots}]
+    session.add(tracker(olt_id, _task(node), hour, counts, basis=basis, **fields))
     lost: dict[str, int] = {}
     for column, cause in _LOST.items():
-        slots = getattr(counts, column)
-        if slots:
-            lost[cause.value] = slots
-            session.add(m.QuotaLoss(olt_id=olt_id, task_type=task, period_start=hour, cause=cause,
-                                    **({"failed": 0, "skipped": 0} | {column: slots})))  # fmt: skip
+        if gone := getattr(counts, column):
+            lost[cause.value] = gone
+            parts = {"failed": 0, "skipped": 0} | {column: gone}
+            session.add(m.QuotaLoss(olt_id=olt_id, task_type=_task(node), period_start=hour, cause=cause, **parts))
     return lost
 
 
 def _violation(
-    session: Session, olt_id: int, task: str, hour: datetime, counts: Counts, lost: dict[str, int]
+    session: Session, node: m.WorkflowNode, hour: datetime, counts: Counts, lost: dict[str, int]
 ) -> None:  # fmt: skip
-    found = hour + quota.HOUR + timedelta(seconds=6)
-    report = {"task_type": task, "required": counts.required, "completed": counts.completed, "failed": counts.failed,
-              "skipped": counts.skipped, "pending": 0, "lost": lost, "basis": []}  # fmt: skip
-    session.add(
-        m.QuotaViolation(
-            olt_id=olt_id, task_type=task, period_start=hour, period_end=hour + quota.HOUR, report=report,
-            severity=quota.severity(counts), notified=bool(olt_id % 2 or hour.hour % 3),
-            notified_at=found + timedelta(seconds=4) if olt_id % 2 or hour.hour % 3 else None, created_at=found,
-        )
-    )  # fmt: skip
+    olt_id, found = node.workflow.olt_id, hour + quota.HOUR + timedelta(seconds=6)
+    told = bool(olt_id % 2 or hour.hour % 3)
+    report = {"task_type": _task(node), "required": counts.required, "completed": counts.completed,
+              "failed": counts.failed, "skipped": counts.skipped, "pending": 0, "lost": lost, "basis": []}  # fmt: skip
+    session.add(m.QuotaViolation(
+        olt_id=olt_id, task_type=_task(node), period_start=hour, period_end=hour + quota.HOUR, report=report,
+        severity=quota.severity(counts), notified=told, notified_at=found + timedelta(seconds=4) if told else None,
+        created_at=found,
+    ))  # fmt: skip
 
 
-def _slots(session: Session, node: m.WorkflowNode, task: str, hour: datetime, counts: Counts) -> None:
+def _slots(session: Session, node: m.WorkflowNode, hour: datetime, counts: Counts) -> None:
     """Its executions and skipped slots, in an order that the numbers give."""
-    olt, step = node.workflow.olt, quota.HOUR / counts.required
+    step = quota.HOUR / counts.required
     moments = [hour + number * step for number in range(1, counts.required + 1)]
     for number, at in enumerate(moments[: counts.completed + counts.failed]):
         good = number < counts.completed
-        session.add(
-            m.Execution(
-                node_id=node.id, olt_id=olt.id, node_name=node.name, task_type=task, device_key=olt.device_key,
-                status=ExecutionStatus.SUCCESS if good else ExecutionStatus.FAILED, trigger=Trigger.SCHEDULE,
-                priority=node.priority, scheduled_for=at, started_at=at, finished_at=at + timedelta(seconds=8),
-                duration_ms=8000, delay_ms=40, attempt=1, error_kind=None if good else "timeout",
-            )
+        make_execution(
+            node, at, task_type=_task(node), status=ExecutionStatus.SUCCESS if good else ExecutionStatus.FAILED,
+            started_at=at, finished_at=at + timedelta(seconds=8), duration_ms=8000, delay_ms=40, attempt=1,
+            queued_at=None, error_kind=None if good else "timeout",
         )  # fmt: skip
     for at in moments[counts.completed + counts.failed : counts.required - counts.pending]:
-        session.add(
-            m.CoordinatorLog(
-                olt_id=olt.id, node_id=node.id, scheduled_for=at, event_type=EventType.SLOT_SKIPPED,
-                reason=SkipReason.OLT_BUSY, level="WARNING", message=f"{node.name}: skipped", timestamp=at,
-                details={"slots": 1, "first": at.isoformat(), "last": at.isoformat(), "task_type": task},
-            )
-        )  # fmt: skip
+        details = {"slots": 1, "first": at.isoformat(), "last": at.isoformat(), "task_type": _task(node)}
+        session.add(m.CoordinatorLog(
+            olt_id=node.workflow.olt_id, node_id=node.id, scheduled_for=at, event_type=EventType.SLOT_SKIPPED,
+            reason=SkipReason.OLT_BUSY, level="WARNING", message=f"{node.name}: skipped", timestamp=at, details=details,
+        ))  # fmt: skip

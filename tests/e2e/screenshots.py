@@ -35,7 +35,7 @@ from portal.services.importing import inventory
 from portal.services.network import olts, rollouts, templates, workflows
 from portal.services.people import tokens, users
 from portal.services.trying import probes, trials
-from testing import routes, seed_alerts, seed_quotas
+from testing import routes, seed, seed_quotas
 from testing.browser import headless_chromium
 from testing.pages import Visitor
 from testing.stack import ROOT, Stack, stack
@@ -127,7 +127,7 @@ def _yesterday() -> None:
         mine = [node for olt in (LIMA, CUSCO, PIURA, TACNA) for node in _masters(olt)]
         seed_quotas.fill(session, mine, now, this_hour=False)
         seed_quotas.fill_slots(session, now)
-        seed_alerts.fill(session, now)
+        seed.add_alerts(session, now)
         told = {"subject": "OLT-CUSCO-01 no responde", "body": "3 ejecuciones seguidas terminaron sin respuesta."}
         session.execute(update(m.Notification).values(told))
         old = m.QuotaViolation.period_start < now - timedelta(hours=6)

@@ -81,7 +81,7 @@ def test_the_url_says_which_olts_are_listed(seeded: Flask) -> None:
 def test_each_filter_is_a_chip_that_takes_itself_off(seeded: Flask) -> None:
     page = soup(english(seeded).get("/olts/?brand=zte&model=C320&site=Lima&template=-&enabled=1"))
     chips = {chip.get_text(): str(chip["href"]) for chip in page.select(".fx-chip")}
-    assert list(chips) == ["ZTE", "C320", "Lima", "without a template", "Enabled"]
+    assert list(chips) == ["ZTE", "ZXA10 C320", "Lima", "without a template", "Enabled"]
     assert chips["Lima"] == "/olts/?brand=zte&model=C320&template=-&enabled=1"
 
 
