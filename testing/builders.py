@@ -29,7 +29,7 @@ from portal.tables import (
     QuotaTracker,
     User,
     WorkflowNode,
-)  # fmt: skip
+)
 from testing import catalogues
 from testing.cast import ACTOR, COMMUNITY, HOUR, NOW, PASSWORD
 

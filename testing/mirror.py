@@ -31,7 +31,7 @@ from scheduler.timemachine.durations import Fortune, outcome
 from scheduler.timemachine.queues import Queues
 from scheduler.timemachine.state import EDIT, END, SECOND, UPKEEP
 from scheduler.timemachine.world import World
-from testing.builders import make_node, make_olt
+from testing.builders import make_node, make_olt, make_poller, make_pool
 from testing.cast import ACTOR
 
 MS = timedelta(milliseconds=1)
@@ -61,17 +61,13 @@ def build(made: World, now: datetime) -> None:
 def open_pools(sizes: Mapping[str, int], now: datetime) -> dict[str, list[str]]:
     """Free pollers, so many of each site; returns the names of their workers by site."""
     workers: dict[str, list[str]] = {}
-    with transaction() as session:
+    with transaction():
         for site, size in sizes.items():
-            pool = Pool(name=f"test/{site}", host="test", site=None if site == world.ALL_SITES else site, pid=1,
-                        size=size, started_at=now, seen_at=now)  # fmt: skip
-            session.add(pool)
-            session.flush()
+            own = None if site == world.ALL_SITES else site
+            pool = make_pool(now, name=f"test/{site}", host="test", site=own, size=size)
             workers[site] = [f"{site}-{n:02}" for n in range(size)]
-            session.add_all(
-                Poller(pool_id=pool.id, host="test", poller_id=n, worker=worker, pid=n, started_at=now, seen_at=now)
-                for n, worker in enumerate(workers[site])
-            )
+            for n, worker in enumerate(workers[site]):
+                make_poller(pool, n, worker=worker)
     return workers
 
 

@@ -34,7 +34,7 @@ from portal.domain.statuses import (
     SkipReason,
     StepStatus,
     Trigger,
-)  # fmt: skip
+)
 from portal.extensions import db, transaction
 from portal.services.people import users
 from testing import seed_quotas
@@ -291,21 +291,18 @@ def add_users(now: datetime) -> None:
         users.create(role.value, password_of(role.value), role, "cli", now)
 
 
-def add_alerts(session: Session, now: datetime, count: int = 6) -> None:
+def add_alerts(session: Session, now: datetime) -> None:
     """One channel; its latest alert waits, the others were sent."""
     channel = m.Channel(name="NOC", kind="json", host="alertas.example", target="jsons://alertas.example/secret",
-                      alert_kinds=list(AlertKind))  # fmt: skip
-    channel.last_sent_at = now - timedelta(minutes=18) if count > 1 else None
-    olt = session.query(m.Olt).first()
-    session.add(channel)
-    session.flush()
-    for number in reversed(range(count)):
+                        alert_kinds=list(AlertKind), last_sent_at=now - timedelta(minutes=18))  # fmt: skip
+    olt = session.query(m.Olt).order_by(m.Olt.id).limit(1).one()
+    for number in reversed(range(6)):
         moment = now - timedelta(minutes=17 * number + 1)
         sent = number > 0
         session.add(m.Notification(
             channel=channel, alert_kind=AlertKind.OLT_UNREACHABLE, severity=Severity.HIGH,
-            subject=f"{olt.name if olt else 'OLT'} does not answer", body="3 runs in a row ended without any answer.",
-            olt_id=olt.id if olt else None, created_at=moment, queued_at=moment, tries=int(sent),
+            subject=f"{olt.name} does not answer", body="3 runs in a row ended without any answer.",
+            olt_id=olt.id, created_at=moment, queued_at=moment, tries=int(sent),
             status=NotificationStatus.SENT if sent else NotificationStatus.PENDING,
             sent_at=moment + timedelta(seconds=4) if sent else None,
         ))  # fmt: skip

@@ -15,7 +15,7 @@ from tests.e2e.conftest import Portal, Visit
 pytestmark = pytest.mark.e2e
 
 PORT = 4194312448
-POWER = 2  # the seeded row of the catalogue
+POWER = 3  # onu_rx_power of Huawei
 
 
 def test_the_preview_follows_the_typing_and_keeps_the_focus(visit: Visit) -> None:

@@ -10,6 +10,7 @@ from portal.extensions import db
 from portal.services.network import workflows
 from portal.services.network.trees import tree_of
 from portal.tables import Olt, Workflow, WorkflowNode
+from testing.builders import more_olts
 from tests.e2e.conftest import Portal, Visit
 
 pytestmark = pytest.mark.e2e
@@ -25,11 +26,8 @@ class Bench:
         now = datetime.now(UTC)
         with portal.writing() as session:
             first = session.get_one(Olt, 2)
-            olt = Olt(name="OLT-MESA", address="10.99.0.1", brand_id=first.brand_id,
-                      model_id=first.model_id, credential_id=first.credential_id, created_at=now)  # fmt: skip
-            session.add(olt)
-            session.flush()
-            self.olt_id = olt.id
+            same = {"brand_id": first.brand_id, "model_id": first.model_id}
+            self.olt_id = more_olts(session, 1, "OLT-MESA", **same)[0].id
         self.ids: dict[str, int] = {}
         for key, master in (("alfa", ""), ("a", "alfa"), ("b", "alfa"), ("beta", ""), ("c", "beta"), ("solo", "")):
             fields = {"key": key, "name": key.title(), "kind": "get", "oid": OID}

@@ -27,10 +27,10 @@ from portal.queries import explain as query
 from portal.services import decisions
 from portal.services.dispatch import reachability
 from portal.services.network import workflows
-from portal.tables import Execution, ExecutionAttempt, ExecutionStep, NodePace, PollerStats, Pool, WorkflowNode
+from portal.tables import Execution, ExecutionAttempt, NodePace, PollerStats, Pool, WorkflowNode
 from scheduler.coordinator import loop
 from testing import builders
-from testing.builders import make_execution
+from testing.builders import make_attempt, make_execution, make_step
 from testing.cast import ACTOR, TEN
 from testing.commands import commands
 
@@ -59,9 +59,8 @@ class Cast:
             row = session.get_one(WorkflowNode, node)
             execution = make_execution(row, slot, **{"queued_at": None} | given | fields)
             if begun:
-                status = AttemptStatus.SUCCESS if over else AttemptStatus.RUNNING
-                session.add(ExecutionAttempt(execution_id=execution.id, number=1, worker="w", token=1, status=status,
-                                             started_at=begun, finished_at=over))  # fmt: skip
+                make_attempt(execution, status=AttemptStatus.SUCCESS if over else AttemptStatus.RUNNING,
+                             started_at=begun, finished_at=over)  # fmt: skip
             return execution.id
 
     def skip(
@@ -127,10 +126,9 @@ def test_where_nothing_was_learned_the_usual_is_the_median_of_its_last_runs(cast
 def test_a_try_that_failed_and_was_repeated_later_is_a_holder_too(cast: Cast) -> None:
     failed = cast.run(cast.discovery, at(15), took=40)
     with transaction() as session:
-        session.add(ExecutionAttempt(execution_id=failed, number=2, worker="w", token=2, status=AttemptStatus.SUCCESS,
-                                     started_at=at(19), finished_at=at(20)))  # fmt: skip
         execution = session.get_one(Execution, failed)
         execution.started_at, execution.finished_at, execution.attempt = at(19), at(20), 2
+        make_attempt(execution, 2)
     cast.run(cast.rx, at(15), start=40)
     found = explained(cast.rx, at(15))
     assert "discovery of OLT-7 ran 40 s" in told(found)
@@ -323,10 +321,9 @@ def test_of_a_chained_node_the_last_try_counts_and_not_the_last_that_wrote_of_it
     execution_id = cast.run(cast.rx, TEN)
     with transaction() as session:
         first = session.scalars(select(ExecutionAttempt).where(ExecutionAttempt.execution_id == execution_id)).one()
-        session.add(ExecutionStep(attempt_id=first.id, position=1, node_id=cast.serial, node_key="serial",
-                                  status=StepStatus.SUCCESS))  # fmt: skip
-        session.add(ExecutionAttempt(execution_id=execution_id, number=2, worker="w", token=2, started_at=at(2),
-                                     finished_at=at(3), status=AttemptStatus.INTERRUPTED))  # fmt: skip
+        make_step(first, position=1, node_id=cast.serial)
+        times = {"started_at": at(2), "finished_at": at(3)}
+        make_attempt(session.get_one(Execution, execution_id), 2, status=AttemptStatus.INTERRUPTED, **times)
     assert "Of serial itself nothing is recorded in that run." in told(explained(cast.serial, TEN))
 
 
@@ -334,8 +331,8 @@ def test_a_chained_node_is_explained_by_its_step_in_the_run_of_its_master(cast: 
     run = cast.run(cast.rx, TEN, status=ExecutionStatus.FAILED, error_kind=ErrorKind.TIMEOUT)
     with transaction() as session:
         attempt = session.query(ExecutionAttempt).filter_by(execution_id=run).one()
-        session.add(ExecutionStep(attempt_id=attempt.id, position=1, node_id=cast.serial, node_key="serial",
-                                  status=StepStatus.SKIPPED, skip_reason=SkipReason.TIMED_OUT_EARLIER))  # fmt: skip
+        skipped = {"status": StepStatus.SKIPPED, "skip_reason": SkipReason.TIMED_OUT_EARLIER}
+        make_step(attempt, position=1, node_id=cast.serial, **skipped)
     found = explained(cast.serial, TEN)
     assert (found.verdict, found.cause) == (Verdict.FAILED, LossCause.TIMEOUT)
     assert told(found).endswith("The step serial of that run was skipped. An earlier step timed out.")

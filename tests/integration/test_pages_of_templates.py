@@ -117,10 +117,6 @@ def test_the_page_costs_the_same_for_one_template_and_for_fifty(residential: Fla
     person = english(residential)
     few = statements(residential, person, PAGE)
     with written(residential) as session:
-        for n in range(50):
-            template = WorkflowTemplate(name=f"T{n}")
-            session.add(template)
-            session.flush()
-            olt = Olt(name=f"X{n}", address=f"10.7.0.{n}", brand_id=1, credential_id=1, created_at=clock.now())
-            session.add_all([olt, Workflow(olt=olt, template=template)])
+        for olt in builders.more_olts(session, 50):
+            session.add(Workflow(olt=olt, template=WorkflowTemplate(name=f"T{olt.name}")))
     assert statements(residential, person, PAGE) == few

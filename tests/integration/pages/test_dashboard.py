@@ -14,7 +14,6 @@ from portal.tables import (
     AuditLog,
     Credential,
     Olt,
-    Onu,
     Poller,
     QuotaTracker,
     QuotaViolation,
@@ -62,11 +61,7 @@ def test_olts_that_do_not_answer_come_with_since_and_why_and_lead_to_their_page(
 
 def test_more_olts_than_can_be_named_lead_to_the_list(seeded: Flask) -> None:
     with written(seeded) as session:
-        first = session.get_one(Olt, 1)
-        for number in range(12):
-            session.add(Olt(name=f"O{number}", address=f"10.6.0.{number}", brand_id=first.brand_id,
-                            state=OltState.UNREACHABLE, state_since=first.created_at,
-                            credential_id=first.credential_id, created_at=first.created_at))  # fmt: skip
+        builders.more_olts(session, 12, state=OltState.UNREACHABLE, state_since=clock.now())
     assert wrong(english(seeded))["4 more do not answer"] == "/olts/?state=unreachable"
 
 
@@ -145,9 +140,8 @@ def test_the_first_steps_lead_from_a_credential_to_a_live_onu(people: Flask) -> 
         builders.make_node(db.session.get_one(Olt, olt_id))
     update_rows(people, WorkflowNode, last_success_at=clock.now())
     assert steps(person)[-2:] == ["→ See the first ONU live", "/onus/"]
-    with written(people) as session:
-        now = clock.now()
-        session.add(Onu(olt_id=olt_id, index_key="1", online=True, first_seen=now, last_seen=now))
+    with people.app_context():
+        builders.make_onus(olt_id, [{"online": True}])
     assert steps(person) == []
 
 

@@ -8,6 +8,7 @@ from portal.extensions import db
 from portal.services.network import olts
 from portal.tables import Olt
 from testing import builders
+from testing.builders import more_olts
 from testing.cast import ACTOR
 from testing.pages import path_of, soup, text_of, title_of
 from testing.web import complaints, english, form_values, statements, written
@@ -68,12 +69,8 @@ def test_the_list_costs_the_same_for_many(built: Flask) -> None:
     person = english(built)
     few = statements(built, person, "/olts/deleted/")
     with written(built) as session:
-        first = session.get_one(Olt, 1)
-        for number in range(80):
-            session.add(Olt(name=f"O{number}", address=f"10.6.0.{number}", brand_id=first.brand_id, enabled=False,
-                            credential_id=first.credential_id, created_at=first.created_at))  # fmt: skip
-        session.flush()
-        session.execute(update(Olt).values(deleted_at=first.created_at, deleted_reason="x"))
+        more_olts(session, 80, enabled=False)
+        session.execute(update(Olt).values(deleted_at=clock.now(), deleted_reason="x"))
     assert statements(built, person, "/olts/deleted/") == few <= 12
     page = soup(person.get("/olts/deleted/"))
     assert len(page.select("tbody tr")) == 50

@@ -34,9 +34,7 @@ def add(session: Any, olt_id: int, rows: list[dict[str, Any]]) -> None:
     for n, row in enumerate(rows):
         values = {"slot": 1, "port": 4, "frame": 0, "online": True} | row
         power = values.pop("rx", None)
-        onu = Onu(olt_id=olt_id, index_key=f"k.{n}", first_seen=at, last_seen=at, **values)
-        session.add(onu)
-        session.flush()
+        (onu,) = builders.make_onus(olt_id, [{"index_key": f"k.{n}"} | values], at)
         if "rx" in row:
             raw, reason = ("2147483647", "sentinel 2147483647") if power is None else ("x", "")
             read = {"number": power, "raw": raw, "reason": reason, "collected_at": at}

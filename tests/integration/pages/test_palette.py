@@ -9,10 +9,9 @@ from flask import Flask
 from portal import clock
 from portal.domain.statuses import Presence
 from portal.queries import palette
-from portal.tables import Onu
 from testing import builders, seed
 from testing.pages import Visitor, soup
-from testing.web import english, statements, written
+from testing.web import english, statements
 
 
 @pytest.fixture
@@ -25,12 +24,11 @@ def built(app: Flask) -> Iterator[Flask]:
         builders.make_olt("Norte Lima", address="10.9.9.9")
         for number in range(12):
             builders.make_olt(f"Sur {number}", address=f"10.8.0.{number + 1}")
-    with written(app) as session:
-        for number in range(1, 13):
-            session.add(Onu(olt_id=lima, index_key=f"k.{number}", slot=1, port=2, onu_number=number, online=True,
-                            serial=f"48575443000000{number:02X}", description=f"Pérez {number}",
-
-                            presence=Presence.ENABLED, first_seen=now, last_seen=now))  # fmt: skip
+        builders.make_onus(lima, [
+            {"slot": 1, "port": 2, "onu_number": number, "online": True, "serial": f"48575443000000{number:02X}",
+             "description": f"Pérez {number}", "presence": Presence.ENABLED}
+            for number in range(1, 13)
+        ], now)  # fmt: skip
     yield app
 
 

@@ -48,8 +48,7 @@ class Cast:
             end = begun + timedelta(seconds=took)
             row = make_execution(node, slot, status=status, attempt=1, finished_at=end, **fields)
             if start is not None:
-                session.add(ExecutionAttempt(execution_id=row.id, number=1, worker="w", token=1, started_at=begun,
-                                             finished_at=end, status=AttemptStatus(status.value)))  # fmt: skip
+                builders.make_attempt(row, started_at=begun, status=AttemptStatus(status.value))
             return row.id
 
     def skip_of_cron_line(self, line: str, first: datetime, last: datetime, count: int) -> None:

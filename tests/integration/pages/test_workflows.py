@@ -12,10 +12,10 @@ from config import Settings
 from portal import clock
 from portal.domain.statuses import ErrorKind, ExecutionStatus, StepStatus, Trigger
 from portal.extensions import db
-from portal.tables import CoordinatorLog, Execution, ExecutionAttempt, ExecutionStep, Olt, Workflow, WorkflowNode
+from portal.tables import CoordinatorLog, Execution, Olt, Workflow, WorkflowNode
 from testing import seed
 from testing.boards import BOARD, DESCRIPTION, DISCOVERY, RX, SERIAL, more_masters, node_of, order
-from testing.builders import make_execution
+from testing.builders import make_attempt, make_execution, make_step, more_olts
 from testing.databases import Databases
 from testing.pages import Visitor, element, missing, path_of, soup, text_of, title_of
 from testing.web import complaints, english, form_values, statements, update_rows, written
@@ -36,15 +36,9 @@ def ran(app: Flask, status: ExecutionStatus, step: StepStatus, error: ErrorKind 
         if error:
             session.execute(update(WorkflowNode).where(WorkflowNode.id == RX).values(last_failure_at=at))
         for number in (1, 2):
-            times = {"started_at": at, "finished_at": at}
-            attempt = ExecutionAttempt(execution_id=execution.id, number=number, worker="w", token=number, **times)
-            session.add(attempt)
-            session.flush()
-            session.add(
-                ExecutionStep(attempt_id=attempt.id, position=0, node_id=DESCRIPTION, node_key="description",
-                              status=step if number == 2 else StepStatus.FAILED, rows=64, duration_ms=340,
-                              error_kind=error, error_message="no answer")
-            )  # fmt: skip
+            make_step(make_attempt(execution, number), "description", node_id=DESCRIPTION, rows=64, duration_ms=340,
+                      status=step if number == 2 else StepStatus.FAILED, error_kind=error,
+                      error_message="no answer")  # fmt: skip
 
 
 # --------------------------------------------------------------------------------------------------------------- board
@@ -99,10 +93,7 @@ def test_the_list_of_workflows_costs_the_same_for_2_and_for_300_olts(app: Flask)
     person = english(app)
     few = statements(app, person, "/workflows/")
     with written(app) as session:
-        for n in range(300):
-            olt = Olt(name=f"X{n}", address=f"10.7.{n // 250}.{n % 250}", brand_id=1, credential_id=1,
-                      created_at=clock.now(), workflow=Workflow())  # fmt: skip
-            session.add(olt)
+        session.add_all(Workflow(olt=olt) for olt in more_olts(session, 300))
     assert statements(app, person, "/workflows/") == few <= 9
 
 
@@ -273,11 +264,8 @@ def test_the_step_of_a_chained_node_is_that_of_its_newest_run(board: Flask) -> N
     with written(board) as session:
         described = session.get_one(WorkflowNode, DESCRIPTION)
         alone = make_execution(described, at, status=ExecutionStatus.SUCCESS, trigger=Trigger.MANUAL)
-        attempt = ExecutionAttempt(execution_id=alone.id, number=1, worker="w", token=9, started_at=at, finished_at=at)
-        session.add(attempt)
-        session.flush()
-        session.add(ExecutionStep(attempt_id=attempt.id, position=0, node_id=DESCRIPTION, node_key="description",
-                                  status=StepStatus.SUCCESS, rows=77, duration_ms=5))  # fmt: skip
+        attempt = make_attempt(alone, token=9, finished_at=at)
+        make_step(attempt, "description", node_id=DESCRIPTION, rows=77, duration_ms=5)
     text = card(english(board), DESCRIPTION).get_text(" ")
     assert "77 rows" in text
     assert "did not answer" not in text

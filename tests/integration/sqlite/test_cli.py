@@ -14,8 +14,16 @@ from portal.cli.commands import COMMANDS
 from portal.domain.statuses import ExecutionStatus, PollerStatus
 from portal.extensions import db
 from portal.services.network import olts
-from portal.tables import Olt, Poller, Pool, User, WorkflowNode
-from testing.builders import make_catalogue, make_credential, make_execution, make_node, make_olt
+from portal.tables import Olt, User, WorkflowNode
+from testing.builders import (
+    make_catalogue,
+    make_credential,
+    make_execution,
+    make_node,
+    make_olt,
+    make_poller,
+    make_pool,
+)
 from testing.cast import COMMUNITY
 from testing.commands import Run, commands
 from tests.unit.test_inventory_file import EXAMPLE
@@ -41,10 +49,8 @@ def waiting(app: Flask, now: datetime) -> None:
         make_execution(node, now - timedelta(minutes=5), status=ExecutionStatus.FAILED, queued_at=None,
                        error_kind="timeout", error_message="no answer\x1b[31m")  # fmt: skip
         make_execution(node, now)
-        pool = Pool(name="vm", host="vm", pid=1, size=1, started_at=now, seen_at=now)
-        db.session.add(Poller(pool=pool, host="vm", poller_id=1, worker="w", pid=1, status=PollerStatus.BUSY,
-                              started_at=now, seen_at=now, current_olt_id=node.workflow.olt_id))  # fmt: skip
-        db.session.commit()
+        pool = make_pool(now, name="vm", host="vm")
+        make_poller(pool, worker="w", status=PollerStatus.BUSY, current_olt_id=node.workflow.olt_id)
 
 
 @pytest.mark.parametrize("name", [command.name for command in COMMANDS])
