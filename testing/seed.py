@@ -138,6 +138,9 @@ class Seeder:
         self.session.add(m.Probe(olt_id=first.id, address=first.address, port=161, credential_id=first.credential_id,
                                  status=m.ProbeStatus.SUCCESS, result=told, **done))  # fmt: skip
         olt = next(olt for olt in self.olts if olt.brand.key == "huawei")
+        pattern = r"GPON (?P<frame>\d{1,2})/(?P<slot>\d{1,2})/(?P<port>\d{1,2})"
+        self.session.add(m.IndexFormula(brand_id=olt.brand_id, name="huawei_gpon_name", kind="string",
+                                        definition={"pattern": pattern}))  # fmt: skip
         for place in range(3):
             self.session.add(m.PonPort(olt_id=olt.id, index_key=str(4194312192 + (place << 8)), frame=0, slot=1,
                                        port=place, name=f"GPON 0/1/{place}", last_seen=self.ago(60)))  # fmt: skip
