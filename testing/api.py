@@ -12,9 +12,9 @@ from portal import clock
 from portal.domain.statuses import AttemptStatus, ErrorKind, ExecutionStatus, StepStatus
 from portal.extensions import db
 from portal.services.people import tokens
-from portal.tables import Execution, ExecutionAttempt, ExecutionStep, Poller, Pool, WorkflowNode
+from portal.tables import Execution, ExecutionAttempt, ExecutionStep, WorkflowNode
 from testing import seed
-from testing.builders import make_execution, make_node, make_olt
+from testing.builders import make_execution, make_node, make_olt, make_poller, make_pool
 from testing.pages import Visitor
 
 ROOT = "/api/v1"
@@ -33,8 +33,7 @@ def furnished(app: Flask) -> Flask:
         seed.add_users(moment)
         node = make_node(make_olt(now=moment), now=moment, name="ONUs")
         ended(node, moment - timedelta(minutes=5))
-        db.session.add(make_poller(moment))
-        db.session.commit()
+        make_poller(make_pool(moment))
         db.session.remove()
     return app
 
@@ -52,13 +51,6 @@ def ended(node: WorkflowNode, slot: datetime, **fields: Any) -> Execution:
         "result": {"steps": 1, "completed_steps": 0},
     }  # fmt: skip
     return make_execution(node, slot, **given | fields)
-
-
-def make_poller(moment: datetime, number: int = 1, pool: Pool | None = None, **fields: Any) -> Poller:
-    """A free poller seen just now; not yet saved."""
-    home = pool or Pool(name="vm1", host="vm1", pid=1, size=1, started_at=moment, seen_at=moment)
-    given = {"worker": f"w{number}", "pid": number, "started_at": moment - timedelta(minutes=10), "seen_at": moment}
-    return Poller(host=home.host, poller_id=number, pool=home, **given | fields)
 
 
 class Client:

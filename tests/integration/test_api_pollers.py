@@ -12,8 +12,8 @@ from portal.domain.statuses import ExecutionStatus, OltState, PollerStatus
 from portal.extensions import db
 from portal.queries.queue import Cause
 from portal.tables import PollerStats, Pool
-from testing.api import Client, by_token, error_of, furnished, make_poller, make_token, refused_fields
-from testing.builders import make_execution, make_node, make_olt
+from testing.api import Client, by_token, error_of, furnished, make_token, refused_fields
+from testing.builders import make_execution, make_node, make_olt, make_poller, make_pool
 from testing.web import written
 
 
@@ -35,15 +35,11 @@ def busy(app: Flask) -> Flask:
         running = make_execution(rx, now - timedelta(seconds=21), status=ExecutionStatus.RUNNING,
                                  started_at=now - timedelta(seconds=20), attempt=1, token=1, worker="w1")  # fmt: skip
         make_execution(found, now - timedelta(seconds=9), overdue_at=now - timedelta(seconds=1))
-        pool = Pool(name="north", host="vm1", site="Lima", pid=1, size=2, started_at=now, seen_at=now)
-        db.session.add(pool)
-        db.session.flush()
+        pool = make_pool(now, name="north", site="Lima", size=2, started_at=now - timedelta(minutes=10))
         holds = {"status": PollerStatus.BUSY, "current_node_id": rx.id, "current_olt_id": olt.id,
                  "current_execution_id": running.id, "busy_since": now - timedelta(seconds=20)}  # fmt: skip
-        db.session.add(make_poller(now, 1, pool, busy_last_minute=57.0, busy_time=280.0, tasks_completed=12,
-                                   tasks_delayed=3, **holds))  # fmt: skip
-        db.session.add(make_poller(now, 2, pool, seen_at=now - timedelta(minutes=5), tasks_completed=100))
-        db.session.commit()
+        make_poller(pool, 1, busy_last_minute=57.0, busy_time=280.0, tasks_completed=12, tasks_delayed=3, **holds)
+        make_poller(pool, 2, seen_at=now - timedelta(minutes=5), tasks_completed=100)
     return app
 
 
@@ -83,7 +79,7 @@ def test_the_queue_says_what_each_one_waits_for(busy: Flask) -> None:
 
 def test_a_free_poller_means_no_overload(busy: Flask) -> None:
     with written(busy) as session:
-        session.add(make_poller(clock.now(), 3, session.get(Pool, 1)))
+        make_poller(session.get_one(Pool, 1), 3)
     assert get(busy, "/pollers/queue/")["is_overload"] is False
 
 
@@ -133,7 +129,7 @@ def test_the_numbers_have_the_documents_names_and_count_living_pollers(busy: Fla
 
 def test_a_saturated_pool_comes_with_the_command_that_helps(busy: Flask) -> None:
     with written(busy) as session:
-        session.add(make_poller(clock.now(), 3, session.get(Pool, 1), busy_last_minute=57.0))
+        make_poller(session.get_one(Pool, 1), 3, busy_last_minute=57.0)
     advice = get(busy, "/pollers/stats/")["advice"]
     assert "95 % of the last minute" in advice
     assert "`flask pollers scale 4 --pool north`" in advice

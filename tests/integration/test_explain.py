@@ -27,10 +27,10 @@ from portal.queries import explain as query
 from portal.services import decisions
 from portal.services.dispatch import reachability
 from portal.services.network import workflows
-from portal.tables import Execution, ExecutionAttempt, NodePace, PollerStats, Pool, WorkflowNode
+from portal.tables import Execution, ExecutionAttempt, NodePace, PollerStats, WorkflowNode
 from scheduler.coordinator import loop
 from testing import builders
-from testing.builders import make_attempt, make_execution, make_step
+from testing.builders import make_attempt, make_execution, make_pool, make_step
 from testing.cast import ACTOR, TEN
 from testing.commands import commands
 
@@ -194,8 +194,7 @@ def test_pollers_of_sites_are_not_judged_by_the_samples_of_all(cast: Cast) -> No
         session.add(PollerStats(timestamp=at(15, 10), total_pollers=2, free_pollers=0))
     cast.run(cast.rx, at(15), start=61)
     assert "No poller was free in 1 of 1" in told(explained(cast.rx, at(15)))
-    with transaction() as session:
-        session.add(Pool(name="north", host="h", site="north", pid=1, size=2, started_at=TEN, seen_at=at(15)))
+    make_pool(at(15), name="north", site="north", size=2)
     assert "looks at the pool" not in told(explained(cast.rx, at(15)))
 
 

@@ -26,8 +26,8 @@ from portal.services.coordinating import forecasts, phases, plans
 from portal.services.dispatch import clock
 from portal.services.errors import Conflict
 from portal.services.network import workflows
-from portal.tables import AuditLog, Execution, ExecutionPlan, NodePace, Olt, Pool, QuotaLoss, QuotaTracker, WorkflowNode
-from testing.builders import make_node, make_olt, make_tracker
+from portal.tables import AuditLog, Execution, ExecutionPlan, NodePace, Olt, QuotaLoss, QuotaTracker, WorkflowNode
+from testing.builders import make_node, make_olt, make_pool, make_tracker
 from testing.cast import ACTOR, MINUTE, NOW, TEN
 from testing.rows import set_rows
 from testing.statements import statements_of
@@ -440,9 +440,8 @@ def test_the_pool_that_the_last_hour_needed_is_told(session: Session) -> None:
 def test_a_site_with_pollers_of_its_own_is_advised_apart(session: Session) -> None:
     sites = ["cusco"] * 3 + ["lima"] * 2 + [""] * 2
     olts = [make_olt(f"OLT-{number}", site=site).id for number, site in enumerate(sites)]
-    with transaction() as writing:
-        for site, pid in ((None, 1), ("cusco", 2)):
-            writing.add(Pool(name=f"pool-{pid}", host="h", site=site, size=1, pid=pid, started_at=NOW, seen_at=NOW))
+    for site in (None, "cusco"):
+        make_pool(name=f"pool-{site}", site=site)
     all_run(olts, range(10, 30, 2))
     found = {view.site: (view.advice.needed, view.advice.arrivals) for view in pool_advice.last_hour(NOW)}
     assert found == {None: (4, 40), "cusco": (3, 30)}
