@@ -3,7 +3,7 @@
 They need an app context. What only a poller writes (executions and their tries, ONUs, pollers) is put in as it is.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import asdict
 from datetime import datetime
 from typing import Any, TypeVar
@@ -191,9 +191,9 @@ def make_step(attempt: ExecutionAttempt, key: str = "serial", position: int = 0,
     return _kept([ExecutionStep(**given | fields)])[0]
 
 
-def make_onus(olt_id: int, rows: Iterable[Mapping[str, Any]], at: datetime = NOW) -> list[Onu]:
+def make_onus(olt_id: int, rows: Iterable[dict[str, Any]], at: datetime = NOW) -> list[Onu]:
     """ONUs that were seen at that moment for the first and last time, unless their rows say otherwise."""
-    given = {"olt_id": olt_id, "first_seen": at, "last_seen": at}
+    given: dict[str, Any] = {"olt_id": olt_id, "first_seen": at, "last_seen": at}
     return _kept([Onu(**given | {"index_key": f"k.{n}"} | row) for n, row in enumerate(rows)])
 
 

@@ -253,7 +253,7 @@ class Seeder:
 
     def _running(self, node: m.WorkflowNode, number: int) -> None:
         since = self.random.randint(1, 40)
-        held = {"worker": f"poller-vm1-{number}-1700000000", "token": 900_000 + number}
+        held: dict[str, Any] = {"worker": f"poller-vm1-{number}-1700000000", "token": 900_000 + number}
         execution = make_execution(
             node, self.ago(since + 1), status=ExecutionStatus.RUNNING, attempt=1, started_at=self.ago(since),
             delay_ms=1000, **held,
