@@ -15,7 +15,7 @@ from portal.queries.pollers import PoolRow, StatsPoint
 from portal.tables import AuditLog, Poller, PollerStats, Pool
 from portal.web import charts
 from testing import seed
-from testing.api import make_poller
+from testing.builders import make_poller, make_pool
 from testing.cast import at
 from testing.commands import Run, commands
 from testing.pages import Visitor, element, missing, path_of, soup, text_of, texts, title_of
@@ -26,11 +26,10 @@ def second_pool(app: Flask, **values: Any) -> int:
     """Pool vm2/lima with two idle pollers; its id."""
     now = clock.now()
     given = {"name": "vm2/lima", "host": "vm2", "site": "lima", "pid": 7, "size": 2} | values
-    with written(app) as session:
-        pool = Pool(**given, started_at=now, seen_at=now)
-        session.add(pool)
-        session.flush()
-        session.add_all(make_poller(now, number, pool, worker=f"w{pool.id}-{number}") for number in (1, 2))
+    with app.app_context():
+        pool = make_pool(now, **given)
+        for number in (1, 2):
+            make_poller(pool, number, worker=f"w{pool.id}-{number}")
         return pool.id
 
 
