@@ -136,10 +136,7 @@ def run(options: Options) -> dict[str, object]:
     random.seed(options.seed)
     began = time.monotonic()
     agents = Agents(options.olts, onus=4, microseconds=1000)
-    with (
-        folder() as where,
-        ground(where, agents, TEMPLATE, postgres=options.postgres, pollers=options.pollers) as made,
-    ):
+    with folder() as where, ground(where, agents, TEMPLATE, postgres=options.postgres, pollers=options.pollers) as made:
         overdue = make_overdue(datetime.now(UTC))
         start(made, options)
         time.sleep(WATCH_SECONDS)

@@ -17,7 +17,6 @@ from portal.extensions import Base, db
 from portal.services.network import credentials, olts, workflows
 from portal.services.people import users
 from portal.tables import (
-    Brand,
     Credential,
     Execution,
     ExecutionAttempt,
@@ -104,7 +103,7 @@ GENERIC = parse(
     {
         "brand": {"key": "generic", "name": "Generic"},
         "oids": [
-            {"name": "sysuptime", "oid": "1.3.6.1.2.1.1.3.0", "shape": "scalar", "type": "number", "source": "test"},
+            {"name": "sysuptime", "oid": "1.3.6.1.2.1.1.3.0", "shape": "scalar", "type": "number", "source": "test"}
         ],
     },
     "generic (test)",
@@ -116,13 +115,6 @@ def make_catalogue(now: datetime = NOW) -> None:
     """Brands huawei (MA5800, MA5608T), zte (C320, C600) and generic with a few OIDs each; once."""
     if catalogues.is_empty():
         catalogues.sync("test", lambda: CATALOGUE, now)
-
-
-def make_brand(key: str = "huawei") -> Brand:
-    """A brand of the test catalogue."""
-    make_catalogue()
-    brand: Brand = db.session.query(Brand).filter_by(key=key).one()
-    return brand
 
 
 def make_credential(name: str = "lab", now: datetime = NOW, **fields: Any) -> Credential:

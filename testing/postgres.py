@@ -112,18 +112,6 @@ class PostgresCluster:
             connection.execute(statement)
         return self.url(name)
 
-    def drop_database(self, url: str) -> None:
-        """Remove the database of `url`; open connections to it are ended."""
-        name = url.partition("?")[0].rpartition("/")[2]
-        with self._connect() as connection:
-            connection.execute(sql.SQL("DROP DATABASE IF EXISTS {} WITH (FORCE)").format(sql.Identifier(name)))
-
-    def terminate_connections(self) -> int:
-        """End all other connections, as an administrator or a fail-over would; returns how many."""
-        statement = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE pid <> pg_backend_pid() AND datid > 0"
-        with self._connect() as connection:
-            return len(connection.execute(statement).fetchall())
-
     def stop(self) -> None:
         """Orderly end that does not wait for clients. Nothing happens when it is down."""
         self._end(signal.SIGINT)

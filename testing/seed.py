@@ -38,15 +38,7 @@ from portal.domain.statuses import (
 from portal.extensions import db, transaction
 from portal.services.people import users
 from testing import seed_quotas
-from testing.builders import (
-    make_attempt,
-    make_execution,
-    make_olt,
-    make_onus,
-    make_poller,
-    make_pool,
-    make_step,
-)
+from testing.builders import make_attempt, make_execution, make_olt, make_onus, make_poller, make_pool, make_step
 from testing.cast import password_of
 
 CITIES = ("LIMA", "CUSCO", "PIURA", "TACNA", "ICA", "PUNO", "HUARAZ", "TRUJILLO", "AREQUIPA", "IQUITOS")

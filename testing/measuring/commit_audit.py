@@ -18,10 +18,7 @@ from testing.measuring.committing import ONUS, STEPS
 
 # The next slot came first: kept is what the try before had come to.
 OVERTAKEN = (ErrorKind.SUPERSEDED, ErrorKind.WORKER_LOST, ErrorKind.LEASE_LOST, ErrorKind.SHUTDOWN)
-ENDS = {
-    ExecutionStatus.SUCCESS: AttemptStatus.SUCCESS,
-    ExecutionStatus.RUNNING: AttemptStatus.RUNNING,
-}
+ENDS = {ExecutionStatus.SUCCESS: AttemptStatus.SUCCESS, ExecutionStatus.RUNNING: AttemptStatus.RUNNING}
 
 
 def audit(first: Mapping[int, datetime], interval: int, until: datetime) -> dict[str, int]:
