@@ -146,7 +146,7 @@ def composite(key: str, server: Server, now: datetime) -> Cost:
     result = poller.run(work, drivers.open_session, lambda: None, _now, time.monotonic)
     wall, reading = time.monotonic() - wall, time.process_time() - cpu
     _check(work, result)
-    books = Books(work.olt_id, execution_id)
+    books = Books(work.olt_id, execution_id, [step.node_id for step in work.steps if step.tells_identity])
     executions.finish(execution_id, 1, result, _now(), books)
     spent = time.process_time() - cpu + server.cpu() - before
     pdus, octets = sum(step.pdus for step in result.steps), sum(step.octets for step in result.steps)

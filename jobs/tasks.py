@@ -106,7 +106,8 @@ class _Keeper:
 
     def __init__(self, work: CompositeWork, check: Callable[[], None], ttl: float) -> None:
         self.work, self.check, self.ttl = work, check, ttl
-        self.books = Books(work.olt_id, work.execution_id)
+        telling = [step.node_id for step in work.steps if step.tells_identity]
+        self.books = Books(work.olt_id, work.execution_id, telling)
 
     def keep(self, step: StepResult) -> None:
         """One step, while the OLT is still ours: its lease is renewed before each further try."""

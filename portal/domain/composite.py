@@ -6,7 +6,7 @@ from datetime import datetime
 from typing import Any
 
 from portal.domain.formulas import IndexFormula
-from portal.domain.readings import Reading, ValueSpec
+from portal.domain.readings import Reading, ValueSpec, ValueType
 from portal.domain.statuses import ErrorKind, NodeKind, SkipReason, StepStatus
 from portal.domain.table_sizes import SizeEvidence, Sizes
 
@@ -46,6 +46,10 @@ class SnmpTarget:
         return self.timeout * (3 if self.version == "3" else 1)
 
 
+IDENTITIES = ("onu_serial", "onu_mac")
+_TELLING = frozenset({ValueType.SERIAL, ValueType.MAC})  # a text of that name is nobody's identity
+
+
 @dataclass(frozen=True)
 class ReadingSpec:
     """One column to read and how its index and values are to be understood."""
@@ -60,6 +64,11 @@ class ReadingSpec:
     dead_band: float | None = None  # a change of a number by less than this is no history; None: nothing is kept
     access: str = ""  # "walk" or "get" where the device answers a column in that way only (quirks 1 and 8)
     zero_unsupported: bool = False  # a whole column of zeros means that the device does not have it (quirk 45)
+
+    @property
+    def tells_identity(self) -> bool:
+        """It says which ONU stands at an index."""
+        return self.metric in IDENTITIES and self.value.type in _TELLING
 
 
 @dataclass(frozen=True)
@@ -102,10 +111,15 @@ class StepWork:
     stop_on_failure: bool = False
     progress: Progress = field(default_factory=Progress)
 
+    @property
+    def tells_identity(self) -> bool:
+        """One of its columns says which ONU stands at an index."""
+        return any(spec.tells_identity for spec in self.specs)
+
 
 @dataclass(frozen=True)
 class CompositeWork:
-    """A master and its enabled chained nodes, in order, on one OLT."""
+    """A master and its enabled chained nodes on one OLT: those that tell who is who first, else in order."""
 
     execution_id: int
     token: int
@@ -154,6 +168,11 @@ class StepResult:
     sizes: tuple[SizeEvidence, ...] = ()  # what this step learned about message sizes
     progress: Progress = field(default_factory=Progress)  # for the node's next run
     continues: datetime | None = None  # it went on where an earlier run was cut: when the first of them began
+
+    @property
+    def tells_identity(self) -> bool:
+        """It read a column that says which ONU stands at an index."""
+        return any(column.spec.tells_identity for column in self.columns)
 
 
 @dataclass(frozen=True)

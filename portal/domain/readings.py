@@ -20,6 +20,7 @@ OUT_OF_RANGE = "out of range"
 EMPTY = "empty"
 UNSUPPORTED = "unsupported: 0 everywhere"
 NOT_LISTED = "not in the table"  # of a column that was walked to its end without a row for this ONU
+ANOTHER_ONU = "another ONU"  # it was read at a place where another ONU was found afterwards
 
 DBM = "dBm"
 DBM_RANGE = (-50.0, 10.0)  # no optical module reports light outside of this; what does is a disguised "no value"

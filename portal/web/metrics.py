@@ -8,7 +8,7 @@ from flask_babel import LazyString
 from flask_babel import gettext as _
 from flask_babel import lazy_gettext as _l
 
-from portal.domain.readings import EMPTY, NO_SUCH_INSTANCE, NOT_LISTED, OUT_OF_RANGE, UNSUPPORTED
+from portal.domain.readings import ANOTHER_ONU, EMPTY, NO_SUCH_INSTANCE, NOT_LISTED, OUT_OF_RANGE, UNSUPPORTED
 from portal.domain.series import Step
 from portal.web.state_words import state_word
 
@@ -160,6 +160,7 @@ _REASONS: dict[str, LazyString] = {
     "no MAC address": _l("No MAC address in it"),
     "no state number": _l("No number of a state in it"),
     "no date and time": _l("No date and time in it"),
+    ANOTHER_ONU: _l("Read where another ONU was found afterwards"),
     UNSUPPORTED: _l("The device does not support this value: it is 0 everywhere"),
 }
 

@@ -5,8 +5,10 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any, NamedTuple
 
+from sqlalchemy import func, select, update
 from sqlalchemy.orm import Session
 
+from portal.domain.composite import IDENTITIES
 from portal.domain.readings import NOT_LISTED, Reading
 from portal.services.bulk_rows import fetch_rows, moment, replace_rows, upsert_rows
 from portal.services.upsert import BATCH
@@ -69,6 +71,7 @@ class _Writing:
     new: list[tuple[Any, ...]] = field(default_factory=list)
     changed: list[tuple[Any, ...]] = field(default_factory=list)
     history: list[tuple[Any, ...]] = field(default_factory=list)
+    unlisted: dict[str, list[int]] = field(default_factory=dict)  # serials that a whole column lists no longer
     differing: int = 0
     vanished: int = 0
 
@@ -86,9 +89,13 @@ class _Writing:
         if column.complete:
             for onu_id in column.present:
                 before = stored.get(onu_id)
-                if before is not None and onu_id not in column.rows and before[1] != NOT_LISTED:
-                    self.vanished += before[0] is not None
-                    self._write(self.changed, column, onu_id, Reading("", None, "", NOT_LISTED), before)
+                if before is None or onu_id in column.rows or before[1] == NOT_LISTED:
+                    continue
+                if column.metric in IDENTITIES:
+                    self.unlisted.setdefault(column.metric, []).append(onu_id)
+                    continue
+                self.vanished += before[0] is not None
+                self._write(self.changed, column, onu_id, Reading("", None, "", NOT_LISTED), before)
 
     def _write(
         self, rows: list[tuple[Any, ...]], column: Column, onu_id: int, reading: Reading, before: _Stored | None
@@ -122,6 +129,9 @@ def store(
     upsert_rows(session, OnuData, _DATA, writing.new, _DATA[:2], _DATA[2:])
     replace_rows(session, OnuData, _DATA, writing.changed, _DATA[:2], _DATA[2:])
     upsert_rows(session, OnuHistory, _HISTORY, writing.history, _HISTORY[:3], ())
+    for column in columns:
+        if column.metric in writing.unlisted:
+            _unlist(session, olt_id, column, writing.unlisted[column.metric])
     whole = [(olt_id, name, writing.at, execution_id) for column in columns if column.complete
              for name in column.read_as]  # fmt: skip
     upsert_rows(
@@ -129,6 +139,17 @@ def store(
         ("read_at", "execution_id"),
     )  # fmt: skip
     return Stored(len(writing.new) + len(writing.changed), writing.differing, writing.vanished)
+
+
+def _unlist(session: Session, olt_id: int, column: Column, onu_ids: Sequence[int]) -> None:
+    """A serial that is not listed stays: the ONU is who it was, and stood there when the column was read before."""
+    names = OltRead.metric.in_(column.read_as)
+    read = session.scalar(select(func.max(OltRead.read_at)).where(OltRead.olt_id == olt_id, names))
+    for start in range(0, len(onu_ids), BATCH):
+        mine = (OnuData.metric == column.metric) & OnuData.onu_id.in_(onu_ids[start : start + BATCH])
+        session.execute(update(OnuData).where(mine).values(reason=NOT_LISTED))
+        if read is not None:
+            session.execute(update(OnuData).where(mine, OnuData.collected_at < read).values(collected_at=read))
 
 
 def _stored(session: Session, onu_ids: Collection[int], metrics: Sequence[str]) -> dict[str, dict[int, _Stored]]:

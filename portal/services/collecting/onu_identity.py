@@ -11,7 +11,8 @@ from portal.domain import roster, searching
 from portal.domain.statuses import OltState, OnuEventKind, Presence
 from portal.services.bulk_rows import change_rows
 from portal.services.collecting.onus import NOWHERE, Place, Row, Source, add, as_columns, batches, load, record
-from portal.tables import Olt, Onu, OnuData, OnuEvent, OnuHistory
+from portal.services.collecting.unproven import take_back
+from portal.tables import Olt, Onu, OnuEvent, OnuHistory
 
 LOOKED_AT_FOR = timedelta(days=1)  # so long after an ONU was lost another OLT may turn out to list it
 
@@ -29,6 +30,8 @@ def identify(
         return 0
     places = {row.index: row.place for row in onus.values() if row.index is not None}
     found = roster.identities(at, _elsewhere(session, source.olt_id, onus, strange), serials, complete=complete)
+    left = {onu_id for onu_id, _ in found.replaced} | {move.id for move in found.moved if move.id in onus}
+    take_back(session, source.olt_id, onus, {onu_id for onu_id in left if onus[onu_id].index is not None})
     replaced = [(onu_id, OnuEventKind.REPLACED, onus[onu_id].serial or "", other) for onu_id, other in found.replaced]
     _name(session, onus, found.named)
     _lose_places(session, source, onus, [onu_id for onu_id, *_ in replaced])
@@ -56,7 +59,7 @@ def follow(session: Session, source: Source, onus: dict[int, Row]) -> None:
     pairs = [(lost[serial].id, heir) for serial, heir in heirs.items()]
     places = _described(session, [onu_id for pair in pairs for onu_id in pair])
     _execute(session, _NO_LEAVING, [{"giver": old, "run": source.execution_id} for old, _ in pairs])
-    _hand_on(session, pairs, latest=False)
+    _hand_on(session, pairs)
     for old, _ in pairs:
         onus.pop(old, None)
     record(session, source, [(heir, OnuEventKind.MOVED, places[old], places[heir]) for old, heir in pairs])
@@ -154,19 +157,18 @@ def _move(
 
 
 def _absorb(session: Session, onus: dict[int, Row], pairs: list[tuple[int, int]]) -> None:
-    """Rows that stood at a place before its serial was read: they were the mover all along."""
-    _hand_on(session, pairs, latest=True)
+    """Rows that stood at a place before its serial was read. Nobody knows of whom their readings are: they go."""
+    _execute(session, _GONE, [{"giver": absorbed} for absorbed, _ in pairs])
     for absorbed, _ in pairs:
         onus.pop(absorbed, None)
 
 
-def _hand_on(session: Session, pairs: list[tuple[int, int]], *, latest: bool) -> None:
+def _hand_on(session: Session, pairs: list[tuple[int, int]]) -> None:
     """(giver, heir): history and events of one row become another's, and the row goes.
 
-    `latest`: its latest readings too, which are newer than the heir's. Else they go with it: what was read elsewhere
-    says nothing of the heir's place.
+    Its latest readings go with it: what was read elsewhere says nothing of the heir's place.
     """
-    for statement in (*(_LATEST if latest else ()), *_PAST, _OLDER, _GONE):
+    for statement in (*_PAST, _OLDER, _GONE):
         _execute(session, statement, [{"giver": giver, "heir": heir} for giver, heir in pairs])
 
 
@@ -190,7 +192,6 @@ def _readings_handed_on(table: Any) -> list[Any]:
 
 _ONUS: Any = Onu.__table__
 _EVENTS: Any = OnuEvent.__table__
-_LATEST = _readings_handed_on(OnuData.__table__)
 _PAST = [
     *_readings_handed_on(OnuHistory.__table__),
     update(_EVENTS).where(_EVENTS.c.onu_id == bindparam("giver")).values(onu_id=bindparam("heir")),

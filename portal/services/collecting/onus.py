@@ -70,11 +70,20 @@ def seen_since(session: Session, olt_id: int, since: datetime) -> set[int]:
     return set(session.scalars(query))
 
 
+@dataclass(frozen=True)
+class Discovered:
+    """What came of a discovery: how many ONUs, and the ids of those that are missing and stay for now."""
+
+    counts: dict[str, int]  # onus_seen, onus_new, onus_gone
+    back: int
+    held: frozenset[int] = frozenset()
+
+
 def discover(
     session: Session, source: Source, onus: dict[int, Row], places: Mapping[str, Position | None], *,
     complete: bool, placed: bool = True, seen_earlier: Set[int] = frozenset(),
-) -> dict[str, int]:  # fmt: skip
-    """The rows of a discovery: index → position. `onus` is brought up to date. Counts: onus_seen, _new, _gone, _back.
+) -> Discovered:  # fmt: skip
+    """The rows of a discovery: index → position. `onus` is brought up to date.
 
     `seen_earlier`: ids of ONUs that earlier parts of the same reading listed.
     `placed` False: the index of this table never says where an ONU is (UFiber's is its serial), other columns do.
@@ -101,8 +110,9 @@ def discover(
     if found.new:
         new = {index: (place_of(places[index]), None) for index in found.new}
         add(session, source, onus, new, placed=placed)
-    gone = 0 if found.held else len(found.gone)
-    return {"onus_seen": len(places), "onus_new": len(found.new), "onus_gone": gone, "onus_back": len(found.back)}
+    held = frozenset(found.gone if found.held else ())
+    counts = {"onus_seen": len(places), "onus_new": len(found.new), "onus_gone": len(found.gone) - len(held)}
+    return Discovered(counts, len(found.back), held)
 
 
 def _move_read_at(session: Session, source: Source) -> datetime | None:

@@ -1,7 +1,7 @@
 """What the steps of a composite mean for the tables: interfaces, ONUs, latest readings. In the caller's transaction."""
 
 import logging
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any
@@ -27,8 +27,6 @@ log = logging.getLogger(__name__)
 
 MODEL_LENGTH = 80  # of the column; cut before comparing, else a longer one would count as changed at each run
 LABEL_LENGTH = 40
-IDENTITIES = ("onu_serial", "onu_mac")
-_TELLING = frozenset({ValueType.SERIAL, ValueType.MAC})  # a text of that name is nobody's identity
 FORGOTTEN_AFTER = timedelta(days=7)  # of interfaces that no node answers for
 LONGEST_INDEX, LONGEST_PORT_INDEX = 120, 60  # of the columns for indexes
 _TEXTS = {"onu_description": "description", "onu_model": "model"}
@@ -38,6 +36,10 @@ _PLACES = {"onu_slot": 1, "onu_pon": 2, "onu_id": 3}  # columns that say where a
 class Books:
     """One composite's entries, step by step; what the database holds of its OLT is read once.
 
+    Rows of a table are booked to the ONU that stood at their index when they were read. `telling`: nodes of the steps
+    that read serials; what is read of ONUs before them waits for them. Where they find another ONU than was known
+    there, what came before is booked to nobody: it may be of either.
+
     `counts`: onus_seen, onus_new, onus_gone, ports, values (read), changed (written). `entered`: ids of the nodes whose
     steps are written. `sparse`: node id → metric → [ONUs with a value, ONUs expected], of columns that were read to
     their end and hold few values. `step_counts`: node id → (values read, of which say something new): readings of ONUs,
@@ -46,9 +48,13 @@ class Books:
     `afresh()`.
     """
 
-    def __init__(self, olt_id: int, execution_id: int) -> None:
+    def __init__(self, olt_id: int, execution_id: int, telling: Collection[int] = ()) -> None:
         self.olt_id, self.execution_id = olt_id, execution_id
         self.entered: set[int] = set()
+        self._telling = frozenset(telling)
+        self._waiting: dict[int, tuple[StepResult, NodeKind | None]] = {}  # by node
+        self._given: dict[int, tuple[StepResult, NodeKind | None]] = {}  # all that was ever waiting
+        self._booked: set[int] = set()  # entered, or in the transaction that is under way
         self.sparse: dict[int, dict[str, list[int]]] = {}
         self.step_counts: dict[int, tuple[int, int]] = {}
         self._read = self._new = 0  # of the step that is being entered
@@ -56,11 +62,17 @@ class Books:
         self.counts = {"onus_seen": 0, "onus_new": 0, "onus_gone": 0, "ports": 0, "values": 0, "changed": 0}
         self._onus: dict[int, Row] | None = None
         self._named: dict[str, Position] | None = None
+        self._doubtful: set[int] = set()  # ONUs that what was read before their serial may not be of
+        self._left: set[str | None] = set()  # indexes whose ONU stood elsewhere when the serials were read
+        self._held: set[int] = set()  # ONUs that the table lost, and that stay until a second walk agrees
 
     def afresh(self) -> "Books":
         """The same entries with nothing remembered of the database."""
-        other = Books(self.olt_id, self.execution_id)
+        other = Books(self.olt_id, self.execution_id, self._telling)
         other.entered = set(self.entered)
+        other._booked = set(self.entered)
+        other._waiting = {node_id: one for node_id, one in self._given.items() if node_id not in self.entered}
+        other._given = dict(self._given)
         other.sparse = {node_id: found for node_id, found in self.sparse.items() if node_id in self.entered}
         other.step_counts = {node_id: found for node_id, found in self.step_counts.items() if node_id in self.entered}
         other.counts |= self._kept
@@ -68,20 +80,53 @@ class Books:
         return other
 
     def enter(self, session: Session, step: StepResult, kind: NodeKind | None, now: datetime) -> None:
-        """Write all that `step` read. `kind` of its node; None when the node was deleted meanwhile."""
-        self._read = self._new = 0
-        self._enter(session, step, kind, now)
-        self.step_counts[step.node_id] = (self._read, self._new)
-        counts = dict(self.counts)
+        """Write all that `step` read, or keep it until the serials are there. `kind` of its node; None when the node
+
+        was deleted meanwhile.
+        """
+        if kind is NodeKind.TABLE:
+            self._book(session, [(step, kind)], now)
+            return
+        self._waiting[step.node_id] = self._given[step.node_id] = (step, kind)
+        if not self._telling - self._booked - self._waiting.keys():
+            steps, self._waiting = list(self._waiting.values()), {}
+            self._book(session, steps, now)
+
+    def _book(self, session: Session, steps: list[tuple[StepResult, NodeKind | None]], now: datetime) -> None:
+        moved = {step.node_id: self._identify(session, self._source(step, now), step.columns) for step, _kind in steps}
+        for step, kind in steps:
+            self._read, self._new = 0, moved[step.node_id]
+            self._enter(session, self._source(step, now), step, kind)
+            self.step_counts[step.node_id] = (self._read, self._new)
+        counts, booked = dict(self.counts), {step.node_id for step, _kind in steps}
+        self._booked |= booked
 
         def committed() -> None:
-            self.entered.add(step.node_id)
+            self.entered |= booked
             self._kept = counts
 
         after_commit(session, committed)
 
-    def _enter(self, session: Session, step: StepResult, kind: NodeKind | None, now: datetime) -> None:
-        source = Source(self.olt_id, self.execution_id, step.node_id, step.finished_at or now)
+    def _source(self, step: StepResult, now: datetime) -> Source:
+        return Source(self.olt_id, self.execution_id, step.node_id, step.finished_at or now)
+
+    def _identify(self, session: Session, source: Source, columns: Iterable[ColumnReadings]) -> int:
+        """Who stands where, before anything is booked there. Returns how many moved."""
+        moved = 0
+        for column in columns:
+            if not column.spec.tells_identity:
+                continue
+            known = self._known(session)
+            before = {row.index: row.serial for row in known.values() if row.index is not None}
+            serials = _serials(column)
+            moved += identify(session, source, known, serials, complete=column.whole)
+            other = {index for index, serial in serials.items() if before.get(index) not in (None, serial)}
+            self._doubtful |= {row.id for row in known.values() if row.index in other}
+            if column.whole:
+                self._left |= before.keys() - {row.index for row in known.values()} - serials.keys()
+        return moved
+
+    def _enter(self, session: Session, source: Source, step: StepResult, kind: NodeKind | None) -> None:
         table_sizes.store(session, self.olt_id, step.sizes, source.at)
         if kind is NodeKind.TABLE:
             if step.columns:
@@ -94,11 +139,10 @@ class Books:
         known = self._known(session)
         if kind is NodeKind.DISCOVERY:
             self._discover(session, source, columns, known, step.continues)
-        for column in columns:
-            if column.spec.metric in IDENTITIES and column.spec.value.type in _TELLING:
-                serials = {r.index: r.value.replace(":", "") for r in column.readings if isinstance(r.value, str)}
-                self._new += identify(session, source, known, serials, complete=column.whole)
+        self._new += self._identify(session, source, columns)
         entries = self._values(session, source, columns, known)
+        if any(column.spec.tells_identity for column in columns):
+            self._doubtful = set()
         if kind is not NodeKind.DISCOVERY and (found := _sparse(entries, known)):
             self.sparse[step.node_id] = found
 
@@ -141,19 +185,17 @@ class Books:
         places: dict[str, Position | None] = {}
         for column in columns:
             for reading in column.readings:
-                if places.get(reading.index) is None:
+                if reading.index not in self._left and places.get(reading.index) is None:
                     places[reading.index] = position_of(column.spec, reading, named)
         placed = any(column.spec.formula is not None or column.spec.by_name for column in columns)
         complete = all(column.complete for column in columns)
         earlier = onus.seen_since(session, self.olt_id, continues) if continues is not None else set()
-        counted = onus.discover(
-            session, source, known, places, complete=complete, placed=placed, seen_earlier=earlier
-        )  # fmt: skip
-        back = counted.pop("onus_back")
-        for name, count in counted.items():
+        found = onus.discover(session, source, known, places, complete=complete, placed=placed, seen_earlier=earlier)
+        self._held |= found.held
+        for name, count in found.counts.items():
             self.counts[name] += count
-        self._read += counted["onus_seen"] + counted["onus_gone"]
-        self._new += counted["onus_new"] + counted["onus_gone"] + back
+        self._read += found.counts["onus_seen"] + found.counts["onus_gone"]
+        self._new += found.counts["onus_new"] + found.counts["onus_gone"] + found.back
 
     def _values(
         self, session: Session, source: Source, columns: list[ColumnReadings], known: dict[int, Row]
@@ -162,8 +204,10 @@ class Books:
         by_place: dict[Any, Row] | None = None
         present = {row.id: row.found_by for row in known.values() if row.present}
         mixed = len(set(present.values())) > 1
+        telling = [at for at, column in enumerate(columns) if column.spec.tells_identity]
         entries: dict[str, latest.Column] = {}
-        for column in columns:
+        for at, column in enumerate(columns):
+            doubtful = self._doubtful if not telling or at < telling[0] else frozenset()
             rows = {by_index[r.index]: r for r in column.readings if r.index in by_index}
             if len(rows) < len(column.readings) and column.spec.formula is not None:
                 by_place = by_place or {row.place[1:]: row for row in known.values() if row.present and row.decoded}
@@ -171,10 +215,12 @@ class Books:
             tables = _tables_of(rows, known) if mixed else None
             if tables is not None:
                 rows = {onu_id: r for onu_id, r in rows.items() if known[onu_id].found_by in tables}
+            rows = {onu_id: r for onu_id, r in rows.items() if onu_id not in doubtful} if doubtful else rows
             self.counts["values"] += len(rows)
             self._read += len(rows)
-            spec = column.spec
-            there = [onu_id for onu_id, found_by in present.items() if tables is None or found_by in tables]
+            spec, spared = column.spec, doubtful | self._held
+            there = [onu_id for onu_id, found_by in present.items()
+                     if onu_id not in spared and (tables is None or found_by in tables)]  # fmt: skip
             entry = latest.Column(spec.metric, rows, column.whole, spec.dead_band, there, tables)
             entries[spec.metric] = entry.beside(entries.get(spec.metric))
             _note(session, source, spec, rows, known)
@@ -183,6 +229,11 @@ class Books:
         self._read += stored.vanished
         self._new += stored.new + stored.vanished
         return list(entries.values())
+
+
+def _serials(column: ColumnReadings) -> dict[str, str]:
+    """Index → serial, or MAC address without colons."""
+    return {r.index: r.value.replace(":", "") for r in column.readings if isinstance(r.value, str)}
 
 
 def _tables_of(rows: Mapping[int, Reading], known: Mapping[int, Row]) -> frozenset[int | None]:

@@ -184,7 +184,7 @@ def write_result(
     status = AttemptStatus.SUCCESS if result.succeeded else AttemptStatus.FAILED
     kind, message = (failure.error_kind, failure.error_message) if failure else (None, "")
     attempt_id = life.close_attempt(session, execution, status, now, kind, message)
-    books = books or Books(execution.olt_id, execution.id)
+    books = books or Books(execution.olt_id, execution.id, [s.node_id for s in result.steps if s.tells_identity])
     for step in result.steps:
         if step.node_id not in books.entered:
             _enter(session, books, step, nodes, now)

@@ -45,7 +45,8 @@ def loaded(execution_id: int) -> Select[tuple[Execution]]:
 def compose(session: Session, execution: Execution, token: int, now: datetime) -> CompositeWork:
     """The composite that `execution` is under `token`: the master, then its chained nodes that are active, in order.
 
-    A chained node that somebody asked for runs alone.
+    Those that read serials come before the others: readings are booked to the ONU that the serial names, so what is
+    read before it waits for it. A chained node that somebody asked for runs alone.
     """
     olt, node = execution.olt, execution.node
     assert node is not None  # noqa: S101  (without its node an execution is not started)
@@ -61,10 +62,15 @@ def compose(session: Session, execution: Execution, token: int, now: datetime) -
         token=token,
         olt_id=olt.id,
         target=target_of(olt, olt.credential),
-        steps=tuple(_step(one, specs) for one in nodes),
+        steps=_in_order([_step(one, specs) for one in nodes]),
         onu_keys=_onu_keys(session, olt.id) if wants_keys else (),
         sizes=table_sizes.load(session, olt.id, now),
     )
+
+
+def _in_order(steps: list[StepWork]) -> tuple[StepWork, ...]:
+    master, *chained = steps
+    return (master, *sorted(chained, key=lambda step: not step.tells_identity))
 
 
 def _texts(node: WorkflowNode) -> list[str]:
