@@ -56,8 +56,8 @@ class World:
 
     groups: int
     chance: random.Random
+    made: int  # ONUs so far: the last number
     at: dict[str, int] = field(default_factory=dict)
-    made: int = 0
     changed: set[int] = field(default_factory=set)  # groups, since the serials were read
     changes: Counter[str] = field(default_factory=Counter)
 
@@ -119,7 +119,7 @@ class Histories:
 
     def __post_init__(self) -> None:
         self.chance = random.Random(self.seed)
-        self.world = World(self.groups, self.chance)
+        self.world = World(self.groups, self.chance, made=self.seed * 1_000_000)  # no ONU is of two OLTs
         olt = make_olt(f"OLT-{self.seed}")
         self.master = make_node(olt)
         self.nodes = {key: make_chained(self.master, key) for key in COLUMNS}

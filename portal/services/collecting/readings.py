@@ -21,6 +21,7 @@ from portal.services.cataloguing import index_families
 from portal.services.collecting import latest, onus, table_sizes
 from portal.services.collecting.onu_identity import follow, identify
 from portal.services.collecting.onus import Row, Source
+from portal.services.collecting.unproven import take_back_nameless
 from portal.tables import Olt, Onu, PonPort
 
 log = logging.getLogger(__name__)
@@ -61,6 +62,7 @@ class Books:
         self._kept: dict[str, int] = {}
         self.counts = {"onus_seen": 0, "onus_new": 0, "onus_gone": 0, "ports": 0, "values": 0, "changed": 0}
         self._onus: dict[int, Row] | None = None
+        self._loaded: frozenset[int] = frozenset()  # ONUs that were known before this composite
         self._named: dict[str, Position] | None = None
         self._doubtful: set[int] = set()  # ONUs that what was read before their serial may not be of
         self._left: set[str | None] = set()  # indexes whose ONU stood elsewhere when the serials were read
@@ -118,10 +120,15 @@ class Books:
                 continue
             known = self._known(session)
             before = {row.index: row.serial for row in known.values() if row.index is not None}
+            stood = {row.id: row.index for row in known.values()}
             serials = _serials(column)
+            nameless = {onu_id for onu_id in self._loaded if onu_id in known and known[onu_id].serial is None}
             moved += identify(session, source, known, serials, complete=column.whole)
+            named = {onu_id for onu_id in nameless if onu_id in known and known[onu_id].serial is not None}
+            take_back_nameless(session, self.olt_id, known, named)
             other = {index for index, serial in serials.items() if before.get(index) not in (None, serial)}
-            self._doubtful |= {row.id for row in known.values() if row.index in other}
+            self._doubtful |= {row.id for row in known.values()
+                               if row.index in other or stood.get(row.id, row.index) != row.index}  # fmt: skip
             if column.whole:
                 self._left |= before.keys() - {row.index for row in known.values()} - serials.keys()
         return moved
@@ -154,6 +161,7 @@ class Books:
     def _known(self, session: Session) -> dict[int, Row]:
         if self._onus is None:
             self._onus = onus.load(session, self.olt_id)
+            self._loaded = frozenset(self._onus)
         return self._onus
 
     def _ports(self, session: Session, source: Source, columns: Iterable[ColumnReadings]) -> None:

@@ -24,14 +24,33 @@ _Series = tuple[int, str]
 
 
 def take_back(session: Session, olt_id: int, onus: Mapping[int, Row], ids: Collection[int]) -> None:
-    """Of these ONUs: latest readings, history and events of state since their serial was last read at their place."""
+    """Of ONUs that left their place: readings, history and events of state since their serial was last read there."""
     session.flush()
-    reads = _reads(session, olt_id)
+    reads = _reads(session, olt_id) if ids else {}
     for part in batches(sorted(ids)):
-        proven = _proven(session, onus, reads, part)
+        _take_back(session, onus, _proven(session, onus, reads, part))
+
+
+def take_back_nameless(session: Session, olt_id: int, onus: Mapping[int, Row], ids: Collection[int]) -> None:
+    """The same of ONUs that got their first serial after they had been read without, though those of others are known.
+
+    Where no serials had been read before, an ONU is told by its index.
+    """
+    session.flush()
+    reads = _reads(session, olt_id) if ids else {}
+    if not reads:
+        return
+    for part in batches(sorted(ids)):
+        query = select(Onu.id, Onu.first_seen).where(Onu.id.in_(part), Onu.first_seen > min(reads.values()))
+        before = {row.id: row.first_seen - timedelta(microseconds=1) for row in session.execute(query)}
+        _take_back(session, onus, before)
+
+
+def _take_back(session: Session, onus: Mapping[int, Row], proven: Mapping[int, datetime]) -> None:
+    """`proven`: ONU → until when it is known to have stood at its place."""
+    if proven:
         ended = _past(session, proven)
-        states = _events(session, proven)
-        _latest(session, onus, proven, ended, states)
+        _latest(session, onus, proven, ended, _events(session, proven))
 
 
 def _reads(session: Session, olt_id: int) -> dict[str, datetime]:
@@ -43,7 +62,6 @@ def _reads(session: Session, olt_id: int) -> dict[str, datetime]:
 def _proven(
     session: Session, onus: Mapping[int, Row], reads: Mapping[str, datetime], ids: list[int]
 ) -> dict[int, datetime]:
-    """ONU → until when it is known to have stood at its place."""
     query = select(OnuData.onu_id, OnuData.metric, OnuData.collected_at, OnuData.reason).where(
         OnuData.onu_id.in_(ids), OnuData.metric.in_(IDENTITIES)
     )
@@ -57,8 +75,6 @@ def _proven(
 
 def _past(session: Session, proven: Mapping[int, datetime]) -> dict[_Series, datetime]:
     """Deletes the history since then. Returns by series when it would have begun to be another's."""
-    if not proven:
-        return {}
     key = (OnuHistory.onu_id, OnuHistory.metric, OnuHistory.collected_at)
     query = select(*key).where(OnuHistory.onu_id.in_(proven), OnuHistory.collected_at > min(proven.values()))
     keys = [(row[0], row[1], row[2]) for row in session.execute(query.order_by(*key)) if row[2] > proven[row[0]]]
@@ -72,8 +88,6 @@ def _past(session: Session, proven: Mapping[int, datetime]) -> dict[_Series, dat
 
 def _events(session: Session, proven: Mapping[int, datetime]) -> dict[int, str]:
     """Deletes the changes of state since then. Returns by ONU what its state was before them."""
-    if not proven:
-        return {}
     query = select(OnuEvent.id, OnuEvent.onu_id, OnuEvent.happened_at, OnuEvent.before).where(
         OnuEvent.onu_id.in_(proven), OnuEvent.kind == OnuEventKind.STATE, OnuEvent.happened_at > min(proven.values())
     )
