@@ -3,10 +3,9 @@
 import logging
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Any
 
-from sqlalchemy import delete, select
 from sqlalchemy.orm import Session
 
 from portal.domain import searching
@@ -16,20 +15,19 @@ from portal.domain.positions import position_of
 from portal.domain.readings import NO_SUCH_INSTANCE, UNSUPPORTED, Reading, ValueType, constant_zero, is_sparse
 from portal.domain.statuses import NodeKind, OnuEventKind
 from portal.extensions import after_commit
-from portal.services.bulk_rows import change_rows, moment, upsert_rows
+from portal.services.bulk_rows import change_rows, moment
 from portal.services.cataloguing import index_families
-from portal.services.collecting import latest, onus, table_sizes
+from portal.services.collecting import latest, onus, ports, table_sizes
 from portal.services.collecting.onu_identity import follow, identify
 from portal.services.collecting.onus import Row, Source
 from portal.services.collecting.unproven import take_back_nameless
-from portal.tables import Olt, Onu, PonPort
+from portal.tables import Olt, Onu
 
 log = logging.getLogger(__name__)
 
 MODEL_LENGTH = 80  # of the column; cut before comparing, else a longer one would count as changed at each run
 LABEL_LENGTH = 40
-FORGOTTEN_AFTER = timedelta(days=7)  # of interfaces that no node answers for
-LONGEST_INDEX, LONGEST_PORT_INDEX = 120, 60  # of the columns for indexes
+LONGEST_INDEX = 120  # of the column for indexes
 _TEXTS = {"onu_description": "description", "onu_model": "model"}
 _PLACES = {"onu_slot": 1, "onu_pon": 2, "onu_id": 3}  # columns that say where an ONU is, for indexes that do not
 
@@ -166,9 +164,9 @@ class Books:
 
     def _ports(self, session: Session, source: Source, columns: Iterable[ColumnReadings]) -> None:
         self._named = None
-        before = _port_names(session, source.olt_id)
+        before = ports.names(session, source.olt_id)
         for column in columns:
-            names = _store_ports(session, source, column)
+            names = ports.store(session, source, column)
             self.counts["ports"] += len(names)
             self._read += len(names)
             self._new += sum(before.get(index) != name for index, name in names.items())
@@ -290,34 +288,6 @@ def _by_place(column: ColumnReadings, by_index: Mapping[str, int], by_place: Map
             if row is not None:
                 found[row.id] = reading
     return found
-
-
-def _port_names(session: Session, olt_id: int) -> dict[str, str]:
-    """Index → name of the interfaces that are stored."""
-    query = select(PonPort.index_key, PonPort.name).where(PonPort.olt_id == olt_id)
-    return {row.index_key: row.name for row in session.execute(query)}
-
-
-def _store_ports(session: Session, source: Source, column: ColumnReadings) -> dict[str, str]:
-    """The interfaces that a table walk listed: index → name. A whole one is the truth: what it once listed and lists
-
-    no more goes, since the names of cards that were pulled out would speak against those of the new ones.
-    """
-    names: dict[str, str] = {}
-    columns = ("olt_id", "index_key", "name", *onus.PLACE, "last_seen", "found_by")
-    seen, rows = moment(session, source.at), {}
-    for reading in column.readings:
-        if len(reading.index) > LONGEST_PORT_INDEX:
-            continue
-        place = onus.place_of(position_of(column.spec, reading, {}))
-        name = names[reading.index] = str(reading.value or "")
-        rows[reading.index] = (source.olt_id, reading.index, name, *place, seen, source.node_id)
-    upsert_rows(session, PonPort, columns, list(rows.values()), columns[:2], columns[2:])
-    if column.whole and rows:
-        old = (PonPort.olt_id == source.olt_id) & (PonPort.last_seen < source.at)
-        strange = PonPort.found_by.is_(None) & (PonPort.last_seen < source.at - FORGOTTEN_AFTER)
-        session.execute(delete(PonPort).where(old, (PonPort.found_by == source.node_id) | strange))
-    return names
 
 
 def _note(
