@@ -66,9 +66,9 @@ class Visitor:
         return self.client.post(path, data={"csrf_token": self.token, **values})
 
     def press(self, path: str, target: str, /, **values: Any) -> TestResponse:
-        """A form or a button as htmx sends it; the answer is for the element with id `target`."""
+        """A form or a button as htmx sends it, and where it leads; the answer is for the element with id `target`."""
         headers = {"HX-Request": "true", "HX-Target": target, "X-CSRFToken": self.token}
-        return self.client.post(path, headers=headers, data=values)
+        return self.client.post(path, headers=headers, data=values, follow_redirects=True)
 
     def submit(self, path: str, selector: str = FORM, /, **changes: Any) -> TestResponse:
         """The form of this page, sent back to the page as it stands but for these changes."""

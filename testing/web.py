@@ -11,7 +11,8 @@ from sqlalchemy.orm import Session
 from werkzeug.test import TestResponse
 
 from portal.extensions import Base, db, transaction
-from portal.tables import Olt, Workflow
+from portal.tables import Workflow
+from testing.builders import more_olts
 from testing.pages import Visitor, soup
 from testing.pages import form_values as form_values
 
@@ -63,14 +64,8 @@ def delete_rows(app: Flask, *tables: type[Base]) -> None:
 def add_olts(app: Flask, count: int, **fields: Any) -> list[int]:
     """So many OLTs like the first, each with an empty workflow; their ids."""
     with written(app) as session:
-        first = session.get_one(Olt, 1)
-        common = {"brand_id": first.brand_id, "credential_id": first.credential_id, "created_at": first.created_at}
-        made = [
-            Olt(name=f"OLT-{n:03d}", address=f"10.7.{n // 250}.{n % 250}", workflow=Workflow(), **common | fields)
-            for n in range(count)
-        ]
-        session.add_all(made)
-        session.flush()
+        made = more_olts(session, count, **fields)
+        session.add_all(Workflow(olt=olt) for olt in made)
         return [olt.id for olt in made]
 
 

@@ -9,7 +9,6 @@ from flask import Flask
 from sqlalchemy import select
 from werkzeug.test import TestResponse
 
-from portal.extensions import db
 from portal.queries import people
 from portal.tables import User
 from portal.web import audience, polls
@@ -17,14 +16,26 @@ from portal.web.audience import Board
 from testing import seed
 from testing.databases import Databases, settings_for
 from testing.pages import Visitor, soup
-from testing.web import Clock, copies, reader, update_rows
+from testing.web import Clock, copies, reader, stored, update_rows
 
 QUEUE = ("/queue/", "queue_live")
 SELF_MADE = {"Content-Length", "Content-Type", "Content-Encoding", "X-Digest"}
 
 
+def watching(app: Flask, shelf_clock: Clock, username: str = "viewer") -> Visitor:
+    """Somebody whose page has been open for a while."""
+    person = reader(app, shelf_clock, username)
+    person.fragment("/pulse", "pulse")
+    return person
+
+
 @pytest.fixture
-def served(shared: Flask, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+def person(shared: Flask, shelf_clock: Clock) -> Visitor:
+    return watching(shared, shelf_clock)
+
+
+@pytest.fixture
+def served(shared: Flask, person: Visitor, monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The paths that Flask was asked for."""
     seen: list[str] = []
     original = shared.full_dispatch_request
@@ -39,44 +50,32 @@ def served(shared: Flask, monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return seen
 
 
-def watching(app: Flask, shelf_clock: Clock, username: str = "viewer") -> Visitor:
-    """Somebody whose page has been open for a while."""
-    person = reader(app, shelf_clock, username)
-    person.fragment("/pulse", "pulse")
-    return person
-
-
 def looks(person: Visitor, count: int, digest: str = "") -> list[TestResponse]:
     return [person.fragment(*QUEUE, digest) for _ in range(count)]
 
 
 def test_the_second_look_is_answered_without_flask_by_the_same_words_and_headers(
-    shared: Flask, shelf_clock: Clock, served: list[str]
+    person: Visitor, served: list[str]
 ) -> None:
-    person = watching(shared, shelf_clock)
-    served.clear()
     first, *later = looks(person, 3)
     assert served == ["/queue/"]
     for one in later:
-        assert (one.status_code, one.text) == (200, first.text)
-        assert dict(one.headers) == dict(first.headers)
+        assert (one.status_code, one.text, dict(one.headers)) == (200, first.text, dict(first.headers))
 
 
-def test_an_unchanged_one_is_told_so_without_flask(shared: Flask, shelf_clock: Clock, served: list[str]) -> None:
-    person = watching(shared, shelf_clock)
+def test_an_unchanged_one_is_told_so_without_flask(person: Visitor, served: list[str]) -> None:
     first = person.fragment(*QUEUE)
     served.clear()
     (same,) = looks(person, 1, first.headers["X-Digest"])
     assert (same.status_code, same.data, served) == (204, b"", [])
-    assert {name for name, _ in first.headers} - {name for name, _ in same.headers} == SELF_MADE & set(
-        dict(first.headers)
-    )
+    before, after = (set(dict(one.headers)) for one in (first, same))
+    assert before - after == SELF_MADE & before
 
 
 def test_flask_sees_a_tab_again_after_ten_minutes_for_a_session_may_be_too_old(
-    shared: Flask, shelf_clock: Clock, served: list[str]
+    shared: Flask, shelf_clock: Clock, person: Visitor, served: list[str]
 ) -> None:
-    person, other = watching(shared, shelf_clock), watching(shared, shelf_clock, "operator")
+    other = watching(shared, shelf_clock, "operator")
     looks(person, 1)
     for passed, asked in ((polls.LOOK_LIFE - 1, []), (1.0, ["/queue/"])):
         shelf_clock.now += passed
@@ -87,38 +86,25 @@ def test_flask_sees_a_tab_again_after_ten_minutes_for_a_session_may_be_too_old(
         assert served == asked
 
 
-def test_a_packed_answer_is_the_same_to_whoever_takes_it(shared: Flask, shelf_clock: Clock, served: list[str]) -> None:
-    person = watching(shared, shelf_clock)
-    served.clear()
+def test_a_packed_answer_is_the_same_to_whoever_takes_it(person: Visitor, served: list[str]) -> None:
     headers = {"HX-Request": "true", "HX-Target": "queue_live", "Accept-Encoding": "gzip, deflate"}
     first, again = (person.client.get("/queue/", headers=headers) for _ in range(2))
     assert first.headers["Content-Encoding"] == again.headers["Content-Encoding"] == "gzip"
     assert (first.data, served) == (again.data, ["/queue/"])
 
 
-@pytest.mark.parametrize(
-    "differs",
-    [
-        {"User-Agent": "another browser"},
-        {"Accept-Language": "en"},
-        {"HX-Boosted": "true"},
-        {"HX-History-Restore-Request": "true"},
-        {"Accept-Encoding": "gzip;q=0"},
-    ],
-)
-def test_whatever_may_change_the_answer_is_judged_by_flask(
-    shared: Flask, shelf_clock: Clock, served: list[str], differs: dict[str, str]
-) -> None:
-    person = watching(shared, shelf_clock)
+def test_whatever_may_change_the_answer_is_judged_by_flask(person: Visitor, served: list[str]) -> None:
     looks(person, 2)
     served.clear()
-    person.client.get("/queue/", headers={"HX-Request": "true", "HX-Target": "queue_live"} | differs)
-    assert served == ["/queue/"]
+    odd = {"HX-Boosted": "true", "HX-History-Restore-Request": "true", "Accept-Encoding": "gzip;q=0"}
+    for name, value in (odd | {"User-Agent": "another browser", "Accept-Language": "en"}).items():
+        person.client.get("/queue/", headers={"HX-Request": "true", "HX-Target": "queue_live", name: value})
+    assert served == ["/queue/"] * 5
 
 
-def test_nobody_is_taken_for_another(shared: Flask, shelf_clock: Clock) -> None:
-    viewer, operator = watching(shared, shelf_clock), watching(shared, shelf_clock, "operator")
-    seen = [soup(one.fragment("/olts/1", "olt_live")).select("form") != [] for one in (viewer, operator) * 2]
+def test_nobody_is_taken_for_another(shared: Flask, shelf_clock: Clock, person: Visitor) -> None:
+    operator = watching(shared, shelf_clock, "operator")
+    seen = [soup(one.fragment("/olts/1", "olt_live")).select("form") != [] for one in (person, operator) * 2]
     assert seen == [False, True] * 2
     assert looks(Visitor(shared), 1)[0].status_code == 401
 
@@ -134,22 +120,18 @@ def test_whoever_has_just_changed_something_is_answered_by_flask(
     assert served == ["/queue/", "/queue/"]
 
 
-def test_a_change_of_rights_by_anybody_here_ends_it_at_once(
-    shared: Flask, shelf_clock: Clock, served: list[str]
-) -> None:
-    admin, person = reader(shared, shelf_clock, "admin"), watching(shared, shelf_clock)
+def test_a_change_of_rights_by_anybody_here_ends_it_at_once(shared: Flask, shelf_clock: Clock, person: Visitor) -> None:
+    admin = reader(shared, shelf_clock, "admin")
     looks(person, 2)
-    with shared.app_context():
-        found = db.session.scalar(select(User.id).where(User.username == "viewer"))
+    (found,) = stored(shared, select(User.id).where(User.username == "viewer"))
     assert admin.post(f"/settings/users/{found}/active", active="0").status_code == 303
     looks(admin, 1)  # and so it is known again who everybody is
     assert looks(person, 1)[0].status_code == 401
 
 
 def test_a_change_of_rights_elsewhere_is_seen_after_a_second(
-    shared: Flask, shelf_clock: Clock, served: list[str]
+    shared: Flask, shelf_clock: Clock, person: Visitor
 ) -> None:
-    person = watching(shared, shelf_clock)
     shelf_clock.now += 0.9
     looks(person, 2)  # it could be shown for a second from now
     update_rows(shared, User, User.username == "viewer", session_epoch=User.session_epoch + 1)
@@ -157,8 +139,7 @@ def test_a_change_of_rights_elsewhere_is_seen_after_a_second(
     assert looks(person, 1)[0].status_code == 401
 
 
-def test_who_logs_out_in_one_tab_is_out_in_all(shared: Flask, shelf_clock: Clock) -> None:
-    person = watching(shared, shelf_clock)
+def test_who_logs_out_in_one_tab_is_out_in_all(shared: Flask, person: Visitor) -> None:
     (other,) = copies(person, shared, 1)
     assert [one.status_code for one in looks(other, 2)] == [200, 200]
     person.post("/logout")
@@ -166,30 +147,26 @@ def test_who_logs_out_in_one_tab_is_out_in_all(shared: Flask, shelf_clock: Clock
 
 
 def test_an_answer_with_a_header_of_its_own_is_not_given_to_the_next_look(
-    shared: Flask, shelf_clock: Clock, served: list[str], monkeypatch: pytest.MonkeyPatch
+    shared: Flask, person: Visitor, served: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def personal(response: Any) -> Any:
         response.headers["X-Only-Now"] = "1"
         return response
 
     monkeypatch.setitem(shared.after_request_funcs, None, [*shared.after_request_funcs[None], personal])
-    person = watching(shared, shelf_clock)
-    served.clear()
     looks(person, 3)
     assert served == ["/queue/"] * 3
 
 
-def test_the_header_of_a_followed_log_goes_to_all_who_share_it(shared: Flask, shelf_clock: Clock) -> None:
-    person = watching(shared, shelf_clock)
+def test_the_header_of_a_followed_log_goes_to_all_who_share_it(person: Visitor) -> None:
     answers = [person.fragment("/log/?follow=1", "log_live") for _ in range(3)]
     assert len({one.headers["X-Newest"] for one in answers}) == 1
 
 
 def test_looks_that_nobody_repeats_do_not_pile_up(
-    shared: Flask, shelf_clock: Clock, monkeypatch: pytest.MonkeyPatch
+    shared: Flask, person: Visitor, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(polls, "MOST_LOOKS", 5)
-    person = watching(shared, shelf_clock)
     for number in range(12):
         person.fragment(f"/queue/?n={number}", "queue_live")
     assert 0 < len(shared.wsgi_app._looks) <= 5  # type: ignore[attr-defined]
@@ -212,9 +189,9 @@ def test_behind_a_proxy_a_stolen_cookie_is_no_look_that_was_answered_before(
 
 
 def test_a_write_that_changes_nobodys_rights_costs_one_question_and_no_tab_its_place(
-    shared: Flask, shelf_clock: Clock, served: list[str]
+    shared: Flask, shelf_clock: Clock, person: Visitor, served: list[str]
 ) -> None:
-    person, operator = watching(shared, shelf_clock), reader(shared, shelf_clock, "operator")
+    operator = reader(shared, shelf_clock, "operator")
     looks(person, 2)
     operator.post("/olts/1/enabled", enabled="0")
     served.clear()
@@ -223,9 +200,8 @@ def test_a_write_that_changes_nobodys_rights_costs_one_question_and_no_tab_its_p
 
 
 def test_a_write_while_the_database_is_being_asked_is_not_missed(
-    shared: Flask, shelf_clock: Clock, monkeypatch: pytest.MonkeyPatch
+    shared: Flask, shelf_clock: Clock, person: Visitor, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    person = watching(shared, shelf_clock)
     board: Board = shared.extensions["live"]
     asked: list[int] = []
 

@@ -5,32 +5,26 @@ from typing import Any
 
 import pytest
 from flask import Flask
+from sqlalchemy import select
 from werkzeug.test import TestResponse
 
 from portal import clock
-from portal.extensions import db
 from portal.services.network import workflows
 from portal.services.network.node_trees import write_template
 from portal.services.network.trees import tree_of
-from portal.tables import NodeDay, NodePace, TemplateNode, Workflow, WorkflowTemplate
+from portal.tables import NodePace, TemplateNode, Workflow, WorkflowTemplate
 from testing.boards import BOARD, DESCRIPTION, DISCOVERY, RX, SERIAL, more_masters, node_of, order
-from testing.pages import Visitor, element, missing, path_of, soup, text_of, texts, title_of
-from testing.web import english, form_values, statements, written
+from testing.ledger import add_day
+from testing.pages import Visitor, element, form_values, missing, path_of, soup, text_of, texts, title_of
+from testing.web import english, statements, stored, written
 
 
 def revision(app: Flask) -> int:
-    with app.app_context():
-        return db.session.query(Workflow.revision).filter_by(olt_id=1).scalar() or 0
+    return stored(app, select(Workflow.revision).where(Workflow.olt_id == 1))[0]
 
 
 def edit(node_id: int) -> str:
     return f"/workflow-nodes/{node_id}/edit"
-
-
-def press(person: Visitor, path: str, target: str = "board", /, **values: Any) -> TestResponse:
-    """As htmx sends a form."""
-    headers = {"HX-Request": "true", "HX-Target": target, "X-CSRFToken": person.token}
-    return person.client.post(path, headers=headers, data=values)
 
 
 def said(answer: TestResponse) -> tuple[str, str]:
@@ -42,18 +36,20 @@ def said(answer: TestResponse) -> tuple[str, str]:
 # ---------------------------------------------------------------------------------------------------- two forms at once
 
 
+def opened(app: Flask, node: int = RX) -> tuple[Visitor, Visitor, dict[str, str], dict[str, str]]:
+    """Ana and Rosa, and the form of the node that each has open."""
+    ana, rosa = english(app, "admin"), english(app)
+    return ana, rosa, form_values(ana.get(edit(node))), form_values(rosa.get(edit(node)))
+
+
 def test_the_second_of_two_forms_is_shown_both_sides_and_may_save_again(board: Flask) -> None:
-    ana, rosa = english(board, "admin"), english(board)
-    mine, theirs = form_values(ana.get(edit(RX))), form_values(rosa.get(edit(RX)))
+    ana, rosa, mine, theirs = opened(board)
     assert rosa.post(edit(RX), **theirs | {"interval": "30m", "max_retries": "1"}).status_code == 303
     answer = ana.post(edit(RX), **mine | {"interval": "20m", "time_limit": "77"})
     assert answer.status_code == 409
     assert (node_of(board, RX).interval_seconds, node_of(board, RX).time_limit) == (1800, 120)
-    told = text_of(answer)
-    assert "operator changed the same meanwhile" in told
-    cells = texts(answer, ".wb-both tbody td")
-    assert cells == ["30 min Take theirs", "20 min Keep yours"]
-    assert "Retries: 2 → 1" in told
+    assert texts(answer, ".wb-both tbody td") == ["30 min Take theirs", "20 min Keep yours"]
+    assert missing(answer, "operator changed the same meanwhile", "Retries: 2 → 1") == []
     again = form_values(answer)
     assert (again["interval"], again["time_limit"], again["max_retries"]) == ("20m", "77", "1")
     assert ana.post(edit(RX), **again).status_code == 303
@@ -62,8 +58,7 @@ def test_the_second_of_two_forms_is_shown_both_sides_and_may_save_again(board: F
 
 
 def test_what_only_the_other_changed_comes_in_with_a_note(board: Flask) -> None:
-    ana, rosa = english(board, "admin"), english(board)
-    mine, theirs = form_values(ana.get(edit(RX))), form_values(rosa.get(edit(RX)))
+    ana, rosa, mine, theirs = opened(board)
     rosa.post(edit(RX), **theirs | {"interval": "30m"})
     assert ana.post(edit(RX), **mine | {"name": "Power"}).status_code == 303
     assert (node_of(board, RX).name, node_of(board, RX).interval_seconds) == ("Power", 1800)
@@ -71,8 +66,7 @@ def test_what_only_the_other_changed_comes_in_with_a_note(board: Flask) -> None:
 
 
 def test_a_conflict_in_a_form_with_a_mistake_is_told_once_the_mistake_is_mended(board: Flask) -> None:
-    ana, rosa = english(board, "admin"), english(board)
-    mine, theirs = form_values(ana.get(edit(RX))), form_values(rosa.get(edit(RX)))
+    ana, rosa, mine, theirs = opened(board)
     rosa.post(edit(RX), **theirs | {"name": "Theirs"})
     wrong = ana.post(edit(RX), **mine | {"name": "Mine", "interval": "soon"})
     assert wrong.status_code == 422
@@ -83,30 +77,26 @@ def test_a_conflict_in_a_form_with_a_mistake_is_told_once_the_mistake_is_mended(
 
 
 def test_a_form_of_a_node_that_was_deleted_shows_what_was_typed_and_who_deleted_it(board: Flask) -> None:
-    ana, rosa = english(board, "admin"), english(board)
-    mine = form_values(ana.get(edit(SERIAL)))
+    ana, rosa, mine, _theirs = opened(board, SERIAL)
     rosa.post(f"/workflow-nodes/{SERIAL}/delete")
     answer = ana.post(edit(SERIAL), **mine | {"name": "Números de serie"})
     assert (answer.status_code, title_of(answer)) == (409, "serial was deleted meanwhile")
     assert missing(answer, "Números de serie", "huawei.onu_description", "operator, ") == []
-    assert ana.get(edit(SERIAL)).status_code == 404
-    assert ana.post(edit(SERIAL), name="x").status_code == 404
+    assert [ana.get(edit(SERIAL)).status_code, ana.post(edit(SERIAL), name="x").status_code] == [404, 404]
 
 
-@pytest.mark.parametrize("opened", ["", "no json", "[]", "{}", '{"kind": []}', "9" * 30_000])
-def test_a_form_whose_beginning_is_garbled_saves_what_it_says(board: Flask, opened: str) -> None:
+def test_a_form_whose_beginning_is_garbled_saves_what_it_says(board: Flask) -> None:
     person = english(board)
-    values = form_values(person.get(edit(RX))) | {"opened": opened, "name": "Power"}
-    assert person.post(edit(RX), **values).status_code == 303
-    assert node_of(board, RX).name == "Power"
+    for number, garbled in enumerate(("", "no json", "[]", "{}", '{"kind": []}', "9" * 30_000)):
+        assert person.submit(edit(RX), opened=garbled, name=f"Power {number}").status_code == 303, garbled
+        assert node_of(board, RX).name == f"Power {number}"
 
 
 def test_a_chained_node_is_given_a_clock_in_its_form(board: Flask) -> None:
     person = english(board)
     assert "edit?own=1" in person.get(edit(SERIAL)).text
-    values = form_values(person.get(edit(SERIAL) + "?own=1"))
-    assert person.post(edit(SERIAL) + "?own=1", **values).status_code == 422
-    assert person.post(edit(SERIAL) + "?own=1", **values | {"interval": "20m"}).status_code == 303
+    assert person.submit(edit(SERIAL) + "?own=1").status_code == 422
+    assert person.submit(edit(SERIAL) + "?own=1", interval="20m").status_code == 303
     assert (node_of(board, SERIAL).master_id, node_of(board, SERIAL).interval_seconds) == (None, 1200)
 
 
@@ -115,8 +105,7 @@ def test_a_chained_node_is_given_a_clock_in_its_form(board: Flask) -> None:
 
 def undo_form(person: Visitor) -> dict[str, str]:
     form = element(person.get(BOARD), "form[action$='/undo']")
-    field = element(form, "[name=revision]")
-    return {"revision": str(field["value"]), "text": text_of(form)}
+    return {"revision": str(element(form, "[name=revision]")["value"]), "text": text_of(form)}
 
 
 def test_the_board_offers_to_undo_the_last_change_and_then_to_do_it_again(board: Flask) -> None:
@@ -124,8 +113,7 @@ def test_the_board_offers_to_undo_the_last_change_and_then_to_do_it_again(board:
     person.post(f"/workflow-nodes/{SERIAL}/move", direction="up")
     offer = undo_form(person)
     assert offer["text"] == "Undo: node serial was moved"
-    note = element(person.get(BOARD), ".wb-last .fx-note")
-    assert note.get_text().startswith("operator, ")
+    assert text_of(element(person.get(BOARD), ".wb-last .fx-note")).startswith("operator, ")
     assert person.post(BOARD + "/undo", revision=offer["revision"]).status_code == 303
     assert order(person) == [DISCOVERY, RX, DESCRIPTION, SERIAL]
     assert undo_form(person)["text"] == "Redo: the change of serial was undone"
@@ -137,7 +125,7 @@ def test_undo_on_a_board_that_changed_meanwhile_changes_nothing_and_says_so(boar
     person = english(board)
     offer = undo_form(person)
     person.post(f"/workflow-nodes/{SERIAL}/move", direction="up")
-    answer = press(person, BOARD + "/undo", revision=offer["revision"])
+    answer = person.press(BOARD + "/undo", "board", revision=offer["revision"])
     assert (answer.status_code, said(answer)[0]) == (200, "red")
     assert "not its last change any more" in said(answer)[1]
     assert order(person) == [DISCOVERY, RX, SERIAL, DESCRIPTION]
@@ -148,7 +136,7 @@ def test_undo_on_a_board_that_changed_meanwhile_changes_nothing_and_says_so(boar
 def test_what_comes_back_by_undo_is_named(board: Flask) -> None:
     person = english(board)
     person.post(f"/workflow-nodes/{RX}/delete")
-    answer = press(person, BOARD + "/undo", revision=str(revision(board)))
+    answer = person.press(BOARD + "/undo", "board", revision=str(revision(board)))
     names = "Potencia RX, description, serial"
     assert said(answer) == ("green", f"{names} came back as new nodes: what ran of the deleted ones stays with them.")
     assert len(order(person)) == 4
@@ -157,8 +145,7 @@ def test_what_comes_back_by_undo_is_named(board: Flask) -> None:
 def test_a_viewer_sees_the_last_change_and_no_button(board: Flask) -> None:
     person = english(board, "viewer")
     page = soup(person.get(BOARD))
-    assert page.select_one(".wb-last") is not None
-    assert page.select("form[action$='/undo'], .wb-grip, #panel") == []
+    assert [len(page.select(one)) for one in (".wb-last", "form[action$='/undo'], .wb-grip, #panel")] == [1, 0]
     for path in (BOARD + "/undo", f"/workflow-nodes/{RX}/place", f"/workflow-nodes/{RX}/reset"):
         assert person.post(path).status_code == 403
 
@@ -168,7 +155,7 @@ def test_a_viewer_sees_the_last_change_and_no_button(board: Flask) -> None:
 
 def test_a_card_is_placed_in_another_chain_and_the_answer_is_the_board(board: Flask) -> None:
     person = english(board)
-    answer = press(person, f"/workflow-nodes/{SERIAL}/place", master=DISCOVERY, revision=revision(board))
+    answer = person.press(f"/workflow-nodes/{SERIAL}/place", "board", master=DISCOVERY, revision=revision(board))
     assert (answer.status_code, 'id="board"' in answer.text, "<html" in answer.text) == (200, True, False)
     assert "HX-Trigger" not in answer.headers
     assert order(person) == [DISCOVERY, SERIAL, RX, DESCRIPTION]
@@ -186,37 +173,33 @@ def test_a_refused_place_gives_the_board_as_it_is_and_the_reason(board: Flask) -
         ({"master": 9**12, "before": 9**12, "revision": now}, "needs a clock of its own"),
     ]
     for values, words in cases:
-        answer = press(person, f"/workflow-nodes/{SERIAL}/place", **values)
-        assert answer.status_code == 200
+        answer = person.press(f"/workflow-nodes/{SERIAL}/place", "board", **values)
+        assert (answer.status_code, f'id="node-{SERIAL}"' in answer.text) == (200, True)
         assert words in said(answer)[1], values
-        assert f'id="node-{SERIAL}"' in answer.text
-    assert order(person) == [DISCOVERY, RX, DESCRIPTION, SERIAL]
-    assert revision(board) == now
+    assert (order(person), revision(board)) == ([DISCOVERY, RX, DESCRIPTION, SERIAL], now)
 
 
 # ------------------------------------------------------------------------------------------------ form beside the board
 
 
 def test_the_form_of_a_card_comes_alone_for_the_panel(board: Flask) -> None:
-    person = english(board)
-    answer = person.fragment(edit(RX), "panel")
+    answer = english(board).fragment(edit(RX), "panel")
     page = soup(answer)
     assert (answer.status_code, page.select("html, .fx-crumbs")) == (200, [])
     form = element(page, "form.nw-form")
     assert (form["hx-post"], form["hx-target"], form["action"]) == (edit(RX), "#panel", edit(RX))
-    assert [str(one["action"]) for one in page.select(".wb-buttons form")] == [
-        f"/workflow-nodes/{RX}/run", f"/trials/nodes/{RX}",
-    ]  # fmt: skip
+    buttons = [str(one["action"]) for one in page.select(".wb-buttons form")]
+    assert buttons == [f"/workflow-nodes/{RX}/run", f"/trials/nodes/{RX}"]
 
 
 def test_a_form_saved_in_the_panel_comes_back_as_stored_and_the_board_is_told(board: Flask) -> None:
     person = english(board)
     values = form_values(person.get(edit(RX)))
-    answer = press(person, edit(RX), "panel", **values | {"name": "Power"})
+    answer = person.press(edit(RX), "panel", **values | {"name": "Power"})
     assert (answer.status_code, said(answer)) == (200, ("green", "Node Power was saved."))
     assert "wake" in json.loads(answer.headers["HX-Trigger"])
     assert form_values(answer, "form.nw-form")["revision"] == str(revision(board))
-    wrong = press(person, edit(RX), "panel", **form_values(answer, "form.nw-form") | {"interval": "soon"})
+    wrong = person.press(edit(RX), "panel", **form_values(answer, "form.nw-form") | {"interval": "soon"})
     assert (wrong.status_code, "HX-Trigger" in wrong.headers) == (200, False)
     assert "15m" in wrong.text
 
@@ -226,19 +209,17 @@ def test_a_node_added_in_the_panel_goes_on_as_its_own_form(board: Flask) -> None
     path = f"{BOARD}/nodes/new?master={RX}"
     values = form_values(person.fragment(path, "panel"), "form.nw-form")
     values |= {"name": "Temperatura", "oid": "huawei.onu_description", "csrf_token": person.token}
-    answer = press(person, path, "panel", **values)
+    answer = person.press(path, "panel", **values)
     form = element(answer, "form.nw-form")
     assert (form["action"], node_of(board, 5).master_id) == (edit(5), RX)
     assert json.loads(answer.headers["HX-Trigger"])["chosen"] == {"node": 5}
 
 
 def test_two_panels_at_once_get_the_same_conflict_as_two_pages(board: Flask) -> None:
-    ana, rosa = english(board, "admin"), english(board)
-    mine, theirs = form_values(ana.get(edit(RX))), form_values(rosa.get(edit(RX)))
-    press(rosa, edit(RX), "panel", **theirs | {"name": "Theirs"})
-    answer = press(ana, edit(RX), "panel", **mine | {"name": "Mine"})
-    assert answer.status_code == 200
-    assert soup(answer).select_one(".wb-conflict") is not None
+    ana, rosa, mine, theirs = opened(board)
+    rosa.press(edit(RX), "panel", **theirs | {"name": "Theirs"})
+    answer = ana.press(edit(RX), "panel", **mine | {"name": "Mine"})
+    assert (answer.status_code, len(soup(answer).select(".wb-conflict"))) == (200, 1)
     assert node_of(board, RX).name == "Theirs"
 
 
@@ -260,14 +241,12 @@ def test_a_card_says_how_long_its_node_takes_and_how_much_changes(board: Flask) 
         session.add(NodePace(node_id=RX, durations=[900], p50_ms=900, p95_ms=2000, updated_at=at))
         day = at.replace(hour=0, minute=0, second=0, microsecond=0)
         for node, read, changed in ((RX, 1000, 30), (DESCRIPTION, 200, 0)):
-            session.add(NodeDay(node_id=node, olt_id=1, day=day, runs=4, duration_ms=1360, values_read=read,
-                                values_changed=changed))  # fmt: skip
+            add_day(session, node, 1, day, runs=4, duration_ms=1360, values_read=read, values_changed=changed)
     page = soup(english(board).get(BOARD))
-    texts = {node: text_of(page.select_one(f"#node-{node}"))  # type: ignore[union-attr]
-             for node in (RX, DESCRIPTION, SERIAL)}  # fmt: skip
-    assert "usually 900 ms · 3.0 % changed" in texts[RX]
-    assert "usually 340 ms · 0.0 % changed" in texts[DESCRIPTION]
-    assert "usually" not in texts[SERIAL]
+    told = {RX: "usually 900 ms · 3.0 % changed", DESCRIPTION: "usually 340 ms · 0.0 % changed"}
+    for node, words in told.items():
+        assert words in text_of(element(page, f"#node-{node}"))
+    assert "usually" not in text_of(element(page, f"#node-{SERIAL}"))
 
 
 @pytest.fixture
@@ -286,12 +265,11 @@ def templated(board: Flask) -> Flask:
 def test_a_node_that_differs_from_its_template_is_marked_and_reset_after_a_look(templated: Flask) -> None:
     person = english(templated)
     assert "Differs from template" not in text_of(person.get(BOARD))
-    person.post(edit(RX), **form_values(person.get(edit(RX))) | {"interval": "30m", "name": "Otra"})
-    marked = soup(person.get(BOARD)).select(".wb-differs")
-    assert len(marked) == 1
-    assert "Name, Every" in marked[0].get_text(" ")
+    person.submit(edit(RX), interval="30m", name="Otra")
+    (marked,) = texts(person.get(BOARD), ".wb-differs")
+    assert "Name, Every" in marked
     page = person.get(f"/workflow-nodes/{RX}/reset")
-    rows = [" | ".join(" ".join(td.get_text().split()) for td in row.select("td")) for row in soup(page).select("tr")]
+    rows = [" | ".join(texts(row, "td")) for row in soup(page).select("tr")]
     assert rows[1:] == ["Name | Otra | Potencia RX", "Every | 30 min | 15 min"]
     assert person.post(f"/workflow-nodes/{RX}/reset", **form_values(page)).status_code == 303
     assert (node_of(templated, RX).interval_seconds, node_of(templated, RX).overridden) == (900, False)
@@ -301,7 +279,7 @@ def test_a_node_that_differs_from_its_template_is_marked_and_reset_after_a_look(
 
 def test_a_reset_that_was_overtaken_changes_nothing(templated: Flask) -> None:
     person = english(templated)
-    person.post(edit(RX), **form_values(person.get(edit(RX))) | {"name": "Otra"})
+    person.submit(edit(RX), name="Otra")
     asked = form_values(person.get(f"/workflow-nodes/{RX}/reset"))
     person.post(f"/workflow-nodes/{SERIAL}/move", direction="up")
     answer = person.post(f"/workflow-nodes/{RX}/reset", **asked)
