@@ -1,36 +1,33 @@
 """The ledger's page, its file, its card on an OLT's page, the API's answer and the command."""
 
-import csv
-import io
 import json
-from collections.abc import Iterator
 from datetime import timedelta
 
 import pytest
 from flask import Flask
+from sqlalchemy import select
 
 from portal import clock
 from portal.domain.ledger import Sums, Verdict
 from portal.extensions import db
 from portal.queries import ledger as query
-from portal.tables import NodeDay, WorkflowNode
+from portal.tables import NodeDay, Olt, WorkflowNode
 from portal.web.export import harmless
 from testing import seed
-from testing.api import Client, make_token
+from testing.api import by_token
 from testing.builders import make_chained, make_node, make_olt
 from testing.cast import at
+from testing.databases import Databases
 from testing.ledger import add_day, enter_hours
-from testing.pages import element, soup, text_of, title_of
-from testing.web import english, statements, written
+from testing.pages import csv_of, element, missing, soup, text_of, texts, title_of
+from testing.web import english, statements, stored, update_rows, written
 
 UP_TO = at("14:00")
 TODAY = UP_TO.replace(hour=0)
 MINUTE = 60_000
 
 
-@pytest.fixture
-def kept(app: Flask) -> Iterator[Flask]:
-    """OLT-LIMA: discovery and descriptions, which cost 38 % and change 0.1 %. OLT-CUSCO: a discovery that fails."""
+def three_days(app: Flask) -> None:
     with app.app_context():
         seed.add_users(clock.now())
         lima = make_node(make_olt("OLT-LIMA"))
@@ -44,13 +41,16 @@ def kept(app: Flask) -> Iterator[Flask]:
         add_day(session, *ids[1], TODAY, runs=100, duration_ms=38 * MINUTE, values_read=20_000, values_changed=20)
         add_day(session, *ids[1], TODAY - timedelta(days=2), runs=50, duration_ms=22 * MINUTE, values_read=10_000)
         add_day(session, *ids[2], TODAY, runs=10, failures=9, duration_ms=MINUTE)
-    yield app
+
+
+@pytest.fixture
+def kept(app: Flask, databases: Databases) -> Flask:
+    """OLT-LIMA: discovery and descriptions, which cost 38 % and change 0.1 %. OLT-CUSCO: a discovery that fails."""
+    return databases.prepare(app, three_days)
 
 
 def rows(app: Flask, path: str = "/ledger/") -> list[list[str]]:
-    page = soup(english(app, "viewer").get(path))
-    lines = [row.select("td") for row in page.select(".lg-table tbody tr")]
-    return [[text_of(cell) for cell in cells] for cells in lines]
+    return [texts(row, "td") for row in soup(english(app, "viewer").get(path)).select(".lg-table tbody tr")]
 
 
 # ----------------------------------------------------------------------------------------------------------------- rule
@@ -95,9 +95,8 @@ def test_a_node_that_read_nothing_has_no_share_of_changes() -> None:
 
 def test_the_dearest_node_comes_first_with_its_share_of_its_own_olts_time(kept: Flask) -> None:
     found = rows(kept)
-    assert [(row[1], row[4], row[5]) for row in found] == [
-        ("OLT-LIMA", "1 h 2 min", "62 %"), ("OLT-LIMA", "38 min", "38 %"), ("OLT-CUSCO", "1 min", "100 %"),
-    ]  # fmt: skip
+    shares = [("OLT-LIMA", "1 h 2 min", "62 %"), ("OLT-LIMA", "38 min", "38 %"), ("OLT-CUSCO", "1 min", "100 %")]
+    assert [(row[1], row[4], row[5]) for row in found] == shares
     assert found[1][8].endswith("0.1 %")
     assert found[1][0].endswith("Costs much, changes little: half as often would free 33 min a day")
     assert found[2][0].endswith("Most of its runs fail: their time is spent for nothing")
@@ -110,7 +109,7 @@ def test_it_says_up_to_which_hour_it_reaches(kept: Flask) -> None:
 def test_the_title_of_one_olt_is_what_costs_it_most(kept: Flask) -> None:
     answer = english(kept, "viewer").get("/ledger/?olt=1")
     assert title_of(answer).endswith("62 % of the time of OLT-LIMA, 10 % changed")
-    assert "OLT-CUSCO" not in soup(answer).select_one(".lg-table").get_text()  # type: ignore[union-attr]
+    assert "OLT-CUSCO" not in text_of(element(answer, ".lg-table"))
 
 
 def test_seven_days_add_up_the_days(kept: Flask) -> None:
@@ -118,20 +117,18 @@ def test_seven_days_add_up_the_days(kept: Flask) -> None:
     assert by_time["Descriptions"] == "150"
 
 
-@pytest.mark.parametrize("word", query.SORTS)
-@pytest.mark.parametrize("sign", ["", "-"])
-def test_every_column_sorts_both_ways(kept: Flask, word: str, sign: str) -> None:
+def test_every_column_sorts_both_ways(kept: Flask) -> None:
     with kept.app_context():
         asked = query.period(1)
         assert asked is not None
-        forth = [row.node_id for row in query.all_rows(asked, sort=sign + word, most=100)]
-        pages, cursor = [], ""
-        while page := query.page(asked, sort=sign + word, cursor=cursor, size=1):
-            pages += [row.node_id for row in page.rows]
-            if not (cursor := page.next):
-                break
-    assert sorted(forth) == [1, 2, 3]
-    assert pages == forth
+        for sort in (sign + word for word in query.SORTS for sign in ("", "-")):
+            forth = [row.node_id for row in query.all_rows(asked, sort=sort, most=100)]
+            pages, cursor = [], ""
+            while page := query.page(asked, sort=sort, cursor=cursor, size=1):
+                pages += [row.node_id for row in page.rows]
+                if not (cursor := page.next):
+                    break
+            assert (sorted(forth), pages) == ([1, 2, 3], forth), sort
 
 
 def test_before_the_first_hour_the_page_says_what_will_be_here(built: Flask) -> None:
@@ -146,10 +143,10 @@ def test_arguments_that_mean_nothing_do_no_harm(kept: Flask) -> None:
 def test_the_page_costs_the_same_whatever_it_lists(kept: Flask) -> None:
     before = statements(kept, english(kept, "viewer"), "/ledger/")
     with written(kept) as session:
+        node = session.get_one(WorkflowNode, 1)
+        alike = {"workflow_id": node.workflow_id, "kind": node.kind, "oid": node.oid, "interval_seconds": 900}
         for number in range(40):
-            node = session.get_one(WorkflowNode, 1)
-            copy = WorkflowNode(workflow_id=node.workflow_id, key=f"k{number}", name=f"N{number}", kind=node.kind,
-                                oid=node.oid, interval_seconds=900, priority=1)  # fmt: skip
+            copy = WorkflowNode(key=f"k{number}", name=f"N{number}", priority=1, **alike)
             session.add(copy)
             session.flush()
             add_day(session, copy.id, 1, TODAY, runs=1, duration_ms=number)
@@ -157,17 +154,13 @@ def test_the_page_costs_the_same_whatever_it_lists(kept: Flask) -> None:
 
 
 def test_the_olts_page_shows_what_costs_it_most_and_leads_to_its_ledger(kept: Flask) -> None:
-    page = soup(english(kept, "viewer").get("/olts/1/costs"))
-    card = element(page, "#ledger")
-    assert [row.select("td")[2].get_text() for row in card.select("tbody tr")] == ["51\u202f%", "49\u202f%"]
-    assert card.select_one("a[href='/ledger/?olt=1&days=7']") is not None
+    card = element(english(kept, "viewer").get("/olts/1/costs"), "#ledger")
+    assert texts(card, "tbody td:nth-of-type(3)") == ["51 %", "49 %"]
+    assert card.select("a[href='/ledger/?olt=1&days=7']")
 
 
 def test_a_deleted_olts_nodes_are_not_listed(kept: Flask) -> None:
-    english(kept).post("/olts/2/delete", reason="gone")
-    with written(kept) as session:
-        node = session.get_one(WorkflowNode, 3)
-        node.workflow.olt.deleted_at = UP_TO
+    update_rows(kept, Olt, Olt.id == 2, deleted_at=UP_TO)
     assert {row[1] for row in rows(kept)} == {"OLT-LIMA"}
 
 
@@ -175,47 +168,41 @@ def test_a_deleted_olts_nodes_are_not_listed(kept: Flask) -> None:
 
 
 def test_the_file_holds_all_rows_and_no_text_that_a_spreadsheet_would_calculate(kept: Flask) -> None:
-    with written(kept) as session:
-        session.get_one(WorkflowNode, 1).name = '=HYPERLINK("http://x")'
-    answer = english(kept, "viewer").get("/ledger/export.csv?olt=1")
-    assert answer.mimetype == "text/csv"
-    lines = list(csv.DictReader(io.StringIO(answer.text.removeprefix("\ufeff"))))
+    update_rows(kept, WorkflowNode, WorkflowNode.id == 1, name='=HYPERLINK("http://x")')
+    head, *found = csv_of(english(kept, "viewer").get("/ledger/export.csv?olt=1"))
+    lines = [dict(zip(head, line, strict=True)) for line in found]
     assert [line["Node"] for line in lines] == ['\'=HYPERLINK("http://x")', "Descriptions"]
     cells = [lines[1][head] for head in ("OLT time (ms)", "Share (%)", "Up to", "Verdict")]
     assert cells == ["2280000", "38.0", "2026-11-27T14:00:00+00:00", "Costs much, changes little"]
 
 
-@pytest.mark.parametrize("text", ["=1", "+1", "-1", "@a", "\t=1", " =1", "\r=1", "\uff1d1"])
-def test_a_dangerous_text_is_made_harmless(text: str) -> None:
-    assert harmless(text) == f"'{text}"
-
-
-@pytest.mark.parametrize("text", ["", "OLT-1", "0/1/2:3", "a=b"])
-def test_a_harmless_text_stays_as_it_is(text: str) -> None:
-    assert harmless(text) == text
+def test_a_dangerous_text_is_made_harmless_and_a_harmless_one_stays_as_it_is() -> None:
+    dangerous = ("=1", "+1", "-1", "@a", "\t=1", " =1", "\r=1", "\uff1d1")
+    assert [harmless(text) for text in dangerous] == [f"'{text}" for text in dangerous]
+    assert [harmless(text) for text in ("", "OLT-1", "0/1/2:3", "a=b")] == ["", "OLT-1", "0/1/2:3", "a=b"]
 
 
 def test_the_api_gives_the_same_page_by_page(kept: Flask) -> None:
-    client = Client(kept, make_token(kept, "viewer", "v"))
+    client = by_token(kept, "viewer")
     first = client.get("/api/v1/ledger/?limit=2").get_json()
-    assert [(row["node_id"], row["olt_time_percentage"], row["verdict"]) for row in first["items"]] == [
-        (1, 62.0, None), (2, 38.0, "costly"),
-    ]  # fmt: skip
+    told = [(row["node_id"], row["olt_time_percentage"], row["verdict"]) for row in first["items"]]
+    assert told == [(1, 62.0, None), (2, 38.0, "costly")]
     assert first["up_to"] == "2026-11-27T14:00:00.000Z"
     second = client.get(first["next"]).get_json()
     assert ([row["node_id"] for row in second["items"]], second["next"]) == ([3], None)
 
 
-@pytest.mark.parametrize("path", ["cursor=x", "cursor=WzEsMiwzXQ", "days=0", "days=731", "olt=-1", "nonsense=1"])
-def test_the_api_names_what_it_does_not_take(kept: Flask, path: str) -> None:
-    assert Client(kept, make_token(kept, "viewer", "v")).get(f"/api/v1/ledger/?{path}").status_code == 400
+def test_the_api_names_what_it_does_not_take(kept: Flask) -> None:
+    client = by_token(kept, "viewer")
+    for wrong in ("cursor=x", "cursor=WzEsMiwzXQ", "days=0", "days=731", "olt=-1", "nonsense=1"):
+        assert client.get(f"/api/v1/ledger/?{wrong}").status_code == 400, wrong
 
 
 def test_the_command_prints_the_same(kept: Flask) -> None:
     runner = kept.test_cli_runner()
     told = runner.invoke(args=["ledger", "--olt", "OLT-LIMA"]).output
-    assert "read half as often: frees 33 min a day" in told and "OLT-CUSCO" not in told
-    assert "up to 2026-11-27 14:00 UTC" in told
+    words = ("read half as often: frees 33 min a day", "up to 2026-11-27 14:00 UTC", "OLT-CUSCO")
+    assert missing(told, *words) == ["OLT-CUSCO"]
     found = json.loads(runner.invoke(args=["ledger", "--json"]).output)
     assert [node["node_id"] for node in found["nodes"]] == [1, 2, 3]
     assert runner.invoke(args=["ledger", "--olt", "OLT-NOWHERE"]).exit_code == 1
@@ -224,5 +211,4 @@ def test_the_command_prints_the_same(kept: Flask) -> None:
 def test_days_of_a_node_go_with_it(kept: Flask) -> None:
     with written(kept) as session:
         session.delete(session.get_one(WorkflowNode, 3))
-    with kept.app_context():
-        assert db.session.query(NodeDay).filter_by(node_id=3).count() == 0
+    assert 3 not in stored(kept, select(NodeDay.node_id))

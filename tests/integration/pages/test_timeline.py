@@ -15,12 +15,12 @@ from portal.domain.statuses import AttemptStatus, ErrorKind, EventType, Executio
 from portal.extensions import db, transaction
 from portal.queries import timeline as query
 from portal.services import decisions
-from portal.tables import Execution, ExecutionAttempt, ExecutionPlan, Olt, WorkflowNode
+from portal.tables import ExecutionAttempt, ExecutionPlan, Olt, WorkflowNode
 from portal.web import timeline
 from testing import builders, seed
 from testing.builders import make_execution
-from testing.pages import element, soup
-from testing.web import english, statements
+from testing.pages import element, missing, soup
+from testing.web import english, statements, update_rows
 
 NINE = datetime(2026, 11, 27, 9, 0, tzinfo=UTC)
 NOW = datetime(2026, 11, 27, 10, 30, tzinfo=UTC)
@@ -51,18 +51,18 @@ class Cast:
                 builders.make_attempt(row, started_at=begun, status=AttemptStatus(status.value))
             return row.id
 
-    def skip_of_cron_line(self, line: str, first: datetime, last: datetime, count: int) -> None:
-        details = {"slots": count, "first": first.isoformat(), "last": last.isoformat(), "hours": {}, "cron": line}
-        with transaction() as session:
-            decisions.record(session, EventType.SLOT_SKIPPED, "skipped", last, olt_id=1, node_id=self.rx,
-                             reason=SkipReason.SCHEDULER_DOWN, scheduled_for=last, details=details)  # fmt: skip
-
-    def skip(self, first: datetime, count: int = 1, reason: SkipReason = SkipReason.OLT_PAUSED, step: int = 10) -> None:
-        last = first + timedelta(minutes=step) * (count - 1)
-        details = {"slots": count, "first": first.isoformat(), "last": last.isoformat()}
+    def skip(self, first: datetime, last: datetime, count: int = 1, **details: Any) -> None:
+        """So many slots in a row, for a reason that is the OLT's unless it is among the details."""
+        reason = details.pop("reason", SkipReason.OLT_PAUSED)
+        told = {"slots": count, "first": first.isoformat(), "last": last.isoformat()} | details
         with transaction() as session:
             decisions.record(session, EventType.SLOT_SKIPPED, "skipped", last, olt_id=1, node_id=self.rx, reason=reason,
-                             scheduled_for=last, details=details)  # fmt: skip
+                             scheduled_for=last, details=told)  # fmt: skip
+
+    def by_cron(self, line: str) -> None:
+        with transaction() as session:
+            node = session.get_one(WorkflowNode, self.rx)
+            node.interval_seconds, node.cron = None, line
 
     def picture(self, start: datetime = NINE, now: datetime = NOW) -> timeline.Picture:
         olt = db.session.get_one(Olt, 1)
@@ -92,8 +92,8 @@ def marks(row: timeline.Row, kind: str) -> list[timeline.Mark]:
 
 def test_without_a_plan_the_slots_are_those_of_the_clock(cast: Cast) -> None:
     picture = cast.picture()
-    assert [mark.x for mark in marks(picture.rows[0], "outline")] == [0, 200, 400, 600, 800, 1000]
-    assert picture.planned is False
+    xs = [mark.x for mark in marks(picture.rows[0], "outline")]
+    assert (picture.planned, xs) == (False, [0, 200, 400, 600, 800, 1000])
     assert marks(cast.row(NINE + timedelta(hours=2)), "outline")[0].x == 0
 
 
@@ -103,25 +103,21 @@ def test_a_clock_says_nothing_of_the_time_before_its_anchor(cast: Cast) -> None:
 
 
 def test_a_cron_line_has_its_firings(cast: Cast) -> None:
-    with transaction() as session:
-        node = session.get_one(WorkflowNode, cast.rx)
-        node.interval_seconds, node.cron = None, "*/20 * * * *"
+    cast.by_cron("*/20 * * * *")
     assert [mark.x for mark in marks(cast.row(), "outline")] == [0, 400, 800]
 
 
 def test_with_a_plan_the_slots_stand_where_it_expects_them(cast: Cast) -> None:
     pace = Pace(60_000, 90_000)
     node = PlanNode(cast.rx, "rx", "get_rx", 40, at(20), 1200, pace)
-    plan = plans.make([node], NINE, NINE, plans.Occupied(None, at(22)))
+    plan = plans.as_json(plans.make([node], NINE, NINE, plans.Occupied(None, at(22))))
+    hour = {"olt_id": 1, "period_start": NINE, "period_end": at(60), "created_at": NINE, "updated_at": NINE}
     with transaction() as session:
-        session.add(ExecutionPlan(olt_id=1, period_start=NINE, period_end=at(60), plan_data=plans.as_json(plan),
-                                  status=PlanStatus.ACTIVE, created_at=NINE, updated_at=NINE))  # fmt: skip
-        session.add(ExecutionPlan(olt_id=1, period_start=NINE, period_end=at(60), plan_data={"why": "", "nodes": []},
-                                  status=PlanStatus.SUPERSEDED, created_at=NINE, updated_at=NINE))  # fmt: skip
+        for status, data in ((PlanStatus.ACTIVE, plan), (PlanStatus.SUPERSEDED, {"why": "", "nodes": []})):
+            session.add(ExecutionPlan(status=status, plan_data=data, **hour))
     picture = cast.picture()
-    assert picture.planned is True
     outlines = marks(picture.rows[0], "outline")
-    assert [(mark.x, mark.width) for mark in outlines] == [(440, 20), (800, 20)]
+    assert (picture.planned, [(mark.x, mark.width) for mark in outlines]) == (True, [(440, 20), (800, 20)])
     assert "usually 1\u202fmin, seldom more than 1\u202fmin 30\u202fs" in outlines[0].title
 
 
@@ -146,7 +142,7 @@ def test_a_run_as_it_should_be_is_no_stop_for_the_keyboard_a_failed_one_is(cast:
 
 
 def test_each_skipped_slot_is_a_gap_that_explains_itself(cast: Cast) -> None:
-    cast.skip(at(20), 3)
+    cast.skip(at(20), at(40), 3)
     gaps = marks(cast.row(), "gap")
     assert [gap.x for gap in gaps] == [400, 600, 800]
     assert "skipped: The OLT was paused" in gaps[0].title
@@ -155,17 +151,15 @@ def test_each_skipped_slot_is_a_gap_that_explains_itself(cast: Cast) -> None:
 
 def test_a_skip_that_reaches_beyond_the_hour_is_drawn_inside_it(cast: Cast) -> None:
     """Its row stands at 10:20; the hour is 9 to 10."""
-    cast.skip(at(40), 5)
+    cast.skip(at(40), at(80), 5)
     assert [gap.x for gap in marks(cast.row(), "gap")] == [800, 1000]
     assert [gap.x for gap in marks(cast.row(at(60)), "gap")][:3] == [0, 200, 400]
 
 
 def test_the_gaps_of_a_cron_line_stand_where_it_fired(cast: Cast) -> None:
     """At 9:00 and 9:50: evenly spaced there would be one at 9:16, which is no slot."""
-    with transaction() as session:
-        node = session.get_one(WorkflowNode, cast.rx)
-        node.interval_seconds, node.cron = None, "0,50 * * * *"
-    cast.skip_of_cron_line("0,50 * * * *", at(-10), at(60), 4)
+    cast.by_cron("0,50 * * * *")
+    cast.skip(at(-10), at(60), 4, hours={}, cron="0,50 * * * *", reason=SkipReason.SCHEDULER_DOWN)
     assert [gap.x for gap in marks(cast.row(), "gap")] == [0, 1000]
 
 
@@ -174,35 +168,31 @@ def test_where_slots_follow_the_end_of_a_run_a_forecast_that_did_not_come_is_no_
 ) -> None:
     monkeypatch.setitem(app.config, "NEXTCHECK_MODE", "from_end")
     cast.run(at(0))
-    row = cast.row()
-    assert [mark for mark in row.marks if mark.kind == "gap tl-unknown"] == []
+    assert marks(cast.row(), "gap tl-unknown") == []
 
 
 def test_of_a_dense_row_only_slots_of_its_hour_are_gaps(cast: Cast) -> None:
-    with transaction() as session:
-        node = session.get_one(WorkflowNode, cast.rx)
-        node.interval_seconds = 30
+    cast.clock(cast.rx, NINE - timedelta(hours=1), seconds=30)
     gone: dict[str, Any] = {"start": None, "status": ExecutionStatus.INTERRUPTED}
     cast.run(at(-15), **gone, skip_reason=SkipReason.OLT_DISABLED)
     cast.run(at(20), **gone, skip_reason=SkipReason.CANCELLED, trigger=Trigger.MANUAL)
     row = cast.row()
-    assert row.dense
-    assert marks(row, "gap") == []
+    assert (row.dense, marks(row, "gap")) == (True, [])
     assert marks(row, "gap tl-unknown")  # and those of which nothing is recorded are told here too
 
 
 def test_a_planned_slot_of_which_nothing_is_recorded_is_a_gap_too(cast: Cast) -> None:
     cast.run(at(0))
-    unknown = [mark for mark in cast.row().marks if mark.kind == "gap tl-unknown"]
+    unknown = marks(cast.row(), "gap tl-unknown")
     assert [mark.x for mark in unknown] == [200, 400, 600, 800, 1000]
     assert "nothing is recorded of this slot" in unknown[0].title
-    coming = [mark for mark in cast.row(at(60)).marks if mark.kind == "gap tl-unknown"]
+    coming = marks(cast.row(at(60)), "gap tl-unknown")
     assert [mark.x for mark in coming] == [0, 200, 400]  # 10:30 is now: it has not been taken yet
 
 
 def test_what_ended_without_a_try_is_a_gap_and_what_waits_a_hatch_up_to_now(cast: Cast) -> None:
     cast.run(at(10), start=None, status=ExecutionStatus.INTERRUPTED, skip_reason=SkipReason.OLT_DISABLED)
-    (gap,) = [mark for mark in cast.row().marks if mark.kind == "gap"]
+    (gap,) = marks(cast.row(), "gap")
     assert (gap.x, "The OLT was disabled" in gap.title) == (200, True)
 
 
@@ -226,18 +216,13 @@ def test_now_is_a_line_in_its_hour_only_and_moves_in_steps(cast: Cast) -> None:
 def test_many_slots_become_few_shapes_and_their_gaps_groups(cast: Cast) -> None:
     cast.clock(cast.rx, NINE - timedelta(hours=1), seconds=30)
     for number in range(40):
-        cast.run(NINE + timedelta(seconds=30 * number), took=5)
-    with transaction() as session:
-        for number in range(40, 60):
-            slot = NINE + timedelta(seconds=30 * number)
-            details = {"slots": 1, "first": slot.isoformat(), "last": slot.isoformat()}
-            decisions.record(session, EventType.SLOT_SKIPPED, "s", slot, olt_id=1, node_id=cast.rx, scheduled_for=slot,
-                             reason=SkipReason.OLT_UNREACHABLE, details=details)  # fmt: skip
+        cast.run(at(number / 2), took=5)
+    for number in range(40, 60):
+        cast.skip(at(number / 2), at(number / 2), reason=SkipReason.OLT_UNREACHABLE)
     row = cast.row()
     assert (row.dense, [kind for kind, _d in row.paths]) == (True, ["ticks", "bar tl-done"])
     gap, unknown = row.marks
-    assert (gap.x, gap.width) == (400, 190)
-    assert gap.title.startswith("20 slots from")
+    assert (gap.x, gap.width, gap.title[:13]) == (400, 190, "20 slots from")
     assert (unknown.kind, unknown.x, unknown.width) == ("gap tl-unknown", 600, 590)
     assert unknown.title.startswith("60 slots from 27 Nov 04:30:00 to 27 Nov 04:59:30: nothing is recorded of them")
 
@@ -249,51 +234,42 @@ def test_many_slots_become_few_shapes_and_their_gaps_groups(cast: Cast) -> None:
 def furnished(app: Flask) -> Flask:
     with app.app_context():
         seed.add_users(clock.now())
-        cast = Cast()
-        hour = clock.now().replace(minute=0, second=0, microsecond=0)
+        cast, hour = Cast(), clock.now().replace(minute=0, second=0, microsecond=0)
         cast.clock(cast.rx, hour - timedelta(hours=3), clock.now() + timedelta(minutes=1))
-        cast.skip(hour - timedelta(minutes=40), 2)
+        cast.skip(hour - timedelta(minutes=40), hour - timedelta(minutes=30), 2)
     return app
 
 
 def test_the_page_of_an_olt_holds_its_timeline_which_refreshes_itself(furnished: Flask) -> None:
     person = english(furnished)
-    page = soup(person.get("/olts/1"))
-    part = element(page, "#olt_live #timeline_live")
+    part = element(person.get("/olts/1"), "#olt_live #timeline_live")
     assert part["hx-get"] == "/olts/1/timeline?hour=0"
-    fragment = person.fragment("/olts/1/timeline?hour=0", "timeline_live")
-    assert (fragment.status_code, "<html" in fragment.text) == (200, False)
-    again = person.fragment("/olts/1/timeline?hour=-1", "timeline_live")
-    same = person.fragment("/olts/1/timeline?hour=-1", "timeline_live", again.headers["X-Digest"])
-    assert same.status_code == 204
+    person.watch("/olts/1/timeline?hour=0", "timeline_live")
+    assert person.watch("/olts/1/timeline?hour=-1", "timeline_live")() == 204
 
 
 def test_a_refresh_of_the_olt_leaves_the_timeline_as_it_is_and_does_not_ask_for_it(furnished: Flask) -> None:
-    fragment = soup(english(furnished).fragment("/olts/1", "olt_live"))
-    part = element(fragment, "#timeline_live[data-own]")
-    assert list(part.children) == []
+    fragment = english(furnished).fragment("/olts/1", "olt_live")
+    assert list(element(fragment, "#timeline_live[data-own]").children) == []
 
 
 def test_each_gap_is_a_link_with_a_name_that_leads_to_its_explanation(furnished: Flask) -> None:
     person = english(furnished)
     gaps = soup(person.get("/olts/1/timeline?hour=-1")).select("a.tl-link:has(rect.tl-gap:not(.tl-unknown))")
-    assert len(gaps) == 2
-    assert "The OLT was paused" in str(gaps[0]["aria-label"])
-    text = person.get(str(gaps[0]["href"])).text
-    assert "did not run at" in text
-    assert "The OLT was paused. Since when is not recorded." in text
+    assert (len(gaps), "The OLT was paused" in str(gaps[0]["aria-label"])) == (2, True)
+    told = person.get(str(gaps[0]["href"]))
+    assert missing(told, "did not run at", "The OLT was paused. Since when is not recorded.") == []
 
 
 def test_words_of_a_device_and_of_people_are_text_in_the_picture(furnished: Flask) -> None:
-    with furnished.app_context(), transaction() as session:
-        node = session.get_one(WorkflowNode, 1)
-        node.name = "<script>alert(1)</script>"
+    update_rows(furnished, WorkflowNode, name="<script>alert(1)</script>")
     assert "<script>alert" not in english(furnished).get("/olts/1/timeline?hour=-1").text
 
 
-@pytest.mark.parametrize("hour", ["-1", "0", "1", "99", "x", ""])
-def test_any_hour_of_the_address_gives_a_page(furnished: Flask, hour: str) -> None:
-    assert english(furnished, "viewer").get(f"/olts/1/timeline?hour={hour}").status_code == 200
+def test_any_hour_of_the_address_gives_a_page(furnished: Flask) -> None:
+    person = english(furnished, "viewer")
+    for hour in ("-1", "0", "1", "99", "x", ""):
+        assert person.get(f"/olts/1/timeline?hour={hour}").status_code == 200, hour
 
 
 def test_an_olt_without_nodes_says_so(furnished: Flask) -> None:
@@ -308,17 +284,15 @@ def test_twenty_nodes_of_120_slots_cost_few_statements_and_stay_light(furnished:
     with furnished.app_context():
         olt = db.session.get_one(Olt, 1)
         nodes = [builders.make_node(olt, f"n{number}", hour).id for number in range(19)]
+        done = {"status": ExecutionStatus.SUCCESS, "attempt": 1}
+        tried = {"number": 1, "worker": "w", "token": 1, "status": AttemptStatus.SUCCESS}
         with transaction() as session:
             for node in session.query(WorkflowNode).filter(WorkflowNode.id.in_(nodes)):
                 node.anchor_at, node.interval_seconds, node.next_run_at = hour, 30, clock.now()
-            for node_id in nodes:
                 for number in range(120):
                     slot = hour + timedelta(seconds=30 * number)
-                    session.add(Execution(node_id=node_id, node_name="n", olt_id=1, device_key="k", priority=40,
-                                          scheduled_for=slot, status=ExecutionStatus.SUCCESS, attempt=1,
-                                          attempts=[ExecutionAttempt(number=1, worker="w", token=1, started_at=slot,
-                                                                     finished_at=slot + timedelta(seconds=4),
-                                                                     status=AttemptStatus.SUCCESS)]))  # fmt: skip
+                    attempt = ExecutionAttempt(started_at=slot, finished_at=slot + timedelta(seconds=4), **tried)
+                    make_execution(node, slot, attempts=[attempt], **done)
     person = english(furnished)
     assert statements(furnished, person, "/olts/1/timeline?hour=-1") == before
     assert len(person.fragment("/olts/1/timeline?hour=-1", "timeline_live").text) < 150_000
