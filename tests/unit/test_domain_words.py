@@ -15,8 +15,7 @@ from portal.domain.statuses import ErrorKind, LossCause, OltState, SkipReason
     [(ErrorKind, words.ERRORS), (SkipReason, words.SKIPS), (LossCause, words.LOSSES), (OltState, words.OLT_STATES)],
 )
 def test_every_member_has_words_of_its_own(known: type[StrEnum], told: Mapping[StrEnum, Message]) -> None:
-    assert set(told) == set(known)
-    assert len(set(told.values())) == len(told)
+    assert (set(told), len(set(told.values()))) == (set(known), len(known))
 
 
 def test_one_skipped_slot_and_several_are_told_apart() -> None:

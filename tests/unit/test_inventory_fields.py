@@ -1,6 +1,8 @@
 """Readers of single values: what is accepted, and that a refusal says so."""
 
 import pickle
+from collections.abc import Callable
+from typing import Any
 
 import pytest
 
@@ -10,13 +12,9 @@ from portal.domain.messages import N_
 from portal.domain.statuses import NodeKind
 
 
-@pytest.mark.parametrize(
-    ("text", "seconds"),
-    [("60s", 60), ("15m", 900), ("1h", 3600), ("900", 900), ("1h30m", 5400), ("2 min", 120), ("1d", 86400),
-     ("90 S", 90)],
-)  # fmt: skip
-def test_an_interval_is_written_as_people_write_it(text: str, seconds: int) -> None:
-    assert intervals.parse(text) == seconds
+def test_an_interval_is_written_as_people_write_it() -> None:
+    seconds = {"60s": 60, "15m": 900, "1h": 3600, "900": 900, "1h30m": 5400, "2 min": 120, "1d": 86400, "90 S": 90}
+    assert {text: intervals.parse(text) for text in seconds} == seconds
 
 
 @pytest.mark.parametrize("text", ["", "15x", "-5m", "1.5h", "m", "5m 3", "١٥m", "m15", "  "])
@@ -25,9 +23,9 @@ def test_what_is_no_interval_is_refused(text: str) -> None:
         intervals.parse(text)
 
 
-@pytest.mark.parametrize("seconds", [0, 1, 30, 59, 60, 90, 300, 900, 3600, 5400, 86400, 90061])
-def test_a_shown_interval_reads_back(seconds: int) -> None:
-    assert intervals.parse(intervals.show(seconds)) == seconds
+def test_a_shown_interval_reads_back() -> None:
+    seconds = [0, 1, 30, 59, 60, 90, 300, 900, 3600, 5400, 86400, 90061]
+    assert [intervals.parse(intervals.show(one)) for one in seconds] == seconds
 
 
 def test_a_message_keeps_what_a_translator_needs_even_through_a_pickle() -> None:
@@ -35,9 +33,8 @@ def test_a_message_keeps_what_a_translator_needs_even_through_a_pickle() -> None
     assert (message, message.msgid, message.params) == ("at most 3", "at most %(high)d", {"high": 3})
 
 
-@pytest.mark.parametrize("value", [True, "true", "1", "yes", "on", "Y"])
-def test_yes_is_yes_in_yaml_json_and_forms(value: object) -> None:
-    assert fields.flag(value) is True
+def test_yes_is_yes_in_yaml_json_and_forms() -> None:
+    assert {fields.flag(value) for value in (True, "true", "1", "yes", "on", "Y")} == {True}
 
 
 def test_a_whole_number_outside_its_bounds_is_told_with_both_bounds() -> None:
@@ -45,16 +42,23 @@ def test_a_whole_number_outside_its_bounds_is_told_with_both_bounds() -> None:
         fields.whole(1, 65535)("99999")
 
 
-@pytest.mark.parametrize("value", ["1.5", "", "x", None, True, "१"])
-def test_what_is_no_whole_number_is_refused(value: object) -> None:
-    with pytest.raises(FieldError):
-        fields.whole(0, 10)(value)
-
-
-@pytest.mark.parametrize("value", ["nan", "inf", "", "x", None, True, "13"])
-def test_what_is_no_timeout_is_refused(value: object) -> None:
-    with pytest.raises(FieldError):
-        olt_fields.OLT_SETTINGS["timeout"](value)
+@pytest.mark.parametrize(
+    ("read", "values"),
+    [
+        (fields.whole(0, 10), ["1.5", "", "x", None, True, "१"]),
+        (olt_fields.OLT_SETTINGS["timeout"], ["nan", "inf", "", "x", None, True, "13"]),
+        (node_fields.read_oid, ["", "onu_state", "huawei.", "1.3.", "1.x", "a.b.c", "1.3.6.1,,", "9.1", None]),
+        # What the C library would take for another address.
+        (addresses.normalise, ["", None, "10.0.0.256", "2130706433", "0x7f000001", "127.1", "host.0x7f", "-a", "a b"]),
+        (addresses.normalise, ["a..b", "0.0.0.0", "255.255.255.255", "224.0.0.1", "::"]),  # noqa: S104
+        (addresses.normalise, ["http://10.0.0.1", "10.0.0.1/24", "x" * 254]),
+    ],
+    ids=["no whole number", "no timeout", "no OID", "no address", "an address of nobody", "more than an address"],
+)
+def test_what_is_none_is_refused(read: Callable[[object], object], values: list[object]) -> None:
+    for value in values:
+        with pytest.raises(FieldError):
+            read(value)
 
 
 def test_text_with_a_line_break_or_nul_is_refused() -> None:
@@ -69,24 +73,13 @@ def test_a_refused_secret_is_not_repeated() -> None:
     assert "planted" not in str(caught.value)
 
 
-@pytest.mark.parametrize(
-    ("given", "normal"),
-    [("10.0.0.5", "10.0.0.5"), (" OLT-1.Example.COM. ", "olt-1.example.com"), ("2001:DB8::0001", "2001:db8::1"),
-     ("[::1]", "::1"), ("::ffff:10.0.0.5", "10.0.0.5"), ("olt_7", "olt_7")],
-)  # fmt: skip
-def test_an_address_has_one_normal_form(given: str, normal: str) -> None:
-    assert addresses.normalise(given) == normal
-
-
-@pytest.mark.parametrize(
-    "given",
-    ["", None, "10.0.0.256", "2130706433", "0x7f000001", "127.1", "host.0x7f", "-a", "a b", "a..b",
-     "0.0.0.0",  # noqa: S104  (it must be refused)
-     "255.255.255.255", "224.0.0.1", "::", "http://10.0.0.1", "10.0.0.1/24", "x" * 254],
-)  # fmt: skip
-def test_what_the_c_library_would_take_for_another_address_is_refused(given: object) -> None:
-    with pytest.raises(FieldError):
-        addresses.normalise(given)
+def test_an_address_and_an_oid_have_one_normal_form() -> None:
+    normal = {"10.0.0.5": "10.0.0.5", " OLT-1.Example.COM. ": "olt-1.example.com", "2001:DB8::0001": "2001:db8::1"}
+    normal |= {"[::1]": "::1", "::ffff:10.0.0.5": "10.0.0.5", "olt_7": "olt_7"}
+    assert {given: addresses.normalise(given) for given in normal} == normal
+    oids = {".1.3.6.1.2.1.1.3.0": "1.3.6.1.2.1.1.3.0", "huawei.onu_state": "huawei.onu_state"}
+    oids |= {"huawei.onu_state, 1.3.06.1.2.1": "huawei.onu_state,1.3.6.1.2.1"}  # or several
+    assert {given: node_fields.read_oid(given) for given in oids} == oids
 
 
 def test_an_address_outside_the_networks_names_the_setting() -> None:
@@ -94,21 +87,6 @@ def test_an_address_outside_the_networks_names_the_setting() -> None:
     addresses.check_networks("name.example", ["10.0.0.0/8"])
     with pytest.raises(FieldError, match="OLT_NETWORKS"):
         addresses.check_networks("192.168.0.1", ["10.0.0.0/8", "::/0"])
-
-
-@pytest.mark.parametrize(
-    ("given", "normal"),
-    [(".1.3.6.1.2.1.1.3.0", "1.3.6.1.2.1.1.3.0"), ("huawei.onu_state", "huawei.onu_state"),
-     ("huawei.onu_state, 1.3.06.1.2.1", "huawei.onu_state,1.3.6.1.2.1")],
-)  # fmt: skip
-def test_an_oid_is_a_catalogue_key_or_dotted_or_several(given: str, normal: str) -> None:
-    assert node_fields.read_oid(given) == normal
-
-
-@pytest.mark.parametrize("given", ["", "onu_state", "huawei.", "1.3.", "1.x", "a.b.c", "1.3.6.1,,", "9.1", None])
-def test_what_is_no_oid_is_refused(given: object) -> None:
-    with pytest.raises(FieldError):
-        node_fields.read_oid(given)
 
 
 @pytest.mark.parametrize("oid", ["1.3.6.1.4.1.2011.6.128.1.1.2.43.1.4", "1.3.6.1.4.1.2011.6.128.1.1.2.43.1"])
@@ -125,26 +103,27 @@ def test_a_node_gets_its_defaults_and_the_priority_of_its_kind() -> None:
     assert (columns["max_retries"], columns["retry_delay"], columns["enabled"]) == (2, 120, True)
 
 
+NODE = {"key": "x", "kind": NodeKind.GET, "oid": "1.3.6.1"}
+STORED = NODE | {"interval_seconds": 60, "cron": None, "priority": 40}
+
+
 def test_a_changed_kind_takes_its_own_priority_unless_somebody_chose_one() -> None:
-    base = {"key": "x", "kind": NodeKind.GET, "oid": "1.3.6.1", "interval_seconds": 60, "cron": None, "priority": 40}
-    changed, _ = node_fields.complete({"kind": NodeKind.DISCOVERY}, base, chained=False)
-    chosen, _ = node_fields.complete({"kind": NodeKind.DISCOVERY}, base | {"priority": 55}, chained=False)
-    assert (changed["priority"], chosen["priority"]) == (90, 55)
+    stored = (STORED, STORED | {"priority": 55})
+    changed = [node_fields.complete({"kind": NodeKind.DISCOVERY}, base, chained=False)[0] for base in stored]
+    assert [columns["priority"] for columns in changed] == [90, 55]
 
 
 def test_a_master_has_exactly_one_clock_and_a_chained_node_none() -> None:
-    node = {"key": "x", "kind": NodeKind.GET, "oid": "1.3.6.1"}
-    assert "interval" in node_fields.complete(node, None, chained=False)[1]
-    assert "cron" in node_fields.complete(node | {"interval": 60, "cron": "0 * * * *"}, None, chained=False)[1]
-    assert "interval" in node_fields.complete(node | {"interval": 60}, None, chained=True)[1]
-    assert not node_fields.complete(node, None, chained=True)[1]
+    clocks: dict[str, object] = {"interval": 60, "cron": "0 * * * *"}
+    assert "interval" in node_fields.complete(NODE, None, chained=False)[1]
+    assert "cron" in node_fields.complete(NODE | clocks, None, chained=False)[1]
+    assert "interval" in node_fields.complete(NODE | {"interval": 60}, None, chained=True)[1]
+    assert not node_fields.complete(NODE, None, chained=True)[1]
 
 
 def test_a_cron_line_replaces_a_stored_interval() -> None:
-    base = {"key": "x", "kind": NodeKind.GET, "oid": "1.3.6.1", "interval_seconds": 60, "cron": None, "priority": 40}
-    columns, errors = node_fields.complete({"cron": "0 * * * *"}, base, chained=False)
-    assert not errors
-    assert (columns["interval_seconds"], columns["cron"]) == (None, "0 * * * *")
+    columns, errors = node_fields.complete({"cron": "0 * * * *"}, STORED, chained=False)
+    assert (errors, columns["interval_seconds"], columns["cron"]) == ({}, None, "0 * * * *")
 
 
 def test_a_request_may_not_outlive_the_lease() -> None:
@@ -155,14 +134,15 @@ def test_a_request_may_not_outlive_the_lease() -> None:
 
 def test_each_snmp_version_needs_its_own_secrets() -> None:
     v3 = {**olt_fields.CREDENTIAL_DEFAULTS, "name": "x", "version": "3"}
-    assert "community" in olt_fields.check_credential(v3 | {"version": "2c"})
-    assert "username" in olt_fields.check_credential(v3)
+    wrong: list[tuple[dict[str, Any], str]] = [
+        ({"version": "2c"}, "community"),
+        ({}, "username"),
+        ({"username": "u", "auth_protocol": "SHA", "auth_password": "short"}, "auth_password"),
+        ({"username": "u", "priv_protocol": "AES", "priv_password": "long enough"}, "auth_protocol"),
+        ({"username": "u", "auth_password": "long enough"}, "auth_protocol"),
+    ]
+    assert [field for given, field in wrong if field not in olt_fields.check_credential(v3 | given)] == []
     assert not olt_fields.check_credential(v3 | {"username": "u"})
-    short = v3 | {"username": "u", "auth_protocol": "SHA", "auth_password": "short"}
-    assert "auth_password" in olt_fields.check_credential(short)
-    only_priv = v3 | {"username": "u", "priv_protocol": "AES", "priv_password": "long enough"}
-    assert "auth_protocol" in olt_fields.check_credential(only_priv)
-    assert "auth_protocol" in olt_fields.check_credential(v3 | {"username": "u", "auth_password": "long enough"})
 
 
 def test_an_unknown_word_is_answered_with_the_one_that_was_meant() -> None:

@@ -3,41 +3,30 @@
 import json
 import random
 from collections import Counter
-from datetime import datetime, timedelta
+from datetime import timedelta
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from portal.domain.phases import (
-    PhasedNode,
-    Spread,
-    advice_from_json,
-    advice_to_json,
-    advise,
-    advise_within,
-    levels,
-    measure,
-)
+from portal.domain import phases
+from portal.domain.phases import PhasedNode, Spread, advise, advise_within, levels, measure
 from portal.domain.quota import hour_of
-from testing.cast import TEN
+from testing.cast import MINUTE, SECOND, TEN
 
 
 def node(
     ident: int, olt: int = 1, first: int = 60, every: int = 300, seconds: int = 10, fixed: bool = False
 ) -> PhasedNode:
-    return PhasedNode(ident, olt, TEN + timedelta(seconds=first), every, seconds * 1000, fixed)
-
-
-def moved(nodes: list[PhasedNode], shifts: dict[int, int]) -> list[datetime]:
-    return [one.next_run_at + timedelta(seconds=shifts.get(one.node_id, 0)) for one in nodes]
+    return PhasedNode(ident, olt, TEN + first * SECOND, every, seconds * 1000, fixed)
 
 
 def test_masters_of_one_olt_that_strike_together_are_set_apart() -> None:
-    found = advise([node(1), node(2), node(3)])
+    nodes = [node(1), node(2), node(3)]
+    found = advise(nodes)
     assert (found.before.meeting_seconds, found.before.meetings) == (12 * 10, 12 * 10 * 3)
     assert found.after.meeting_seconds == 0
-    assert len(set(moved([node(1), node(2), node(3)], dict(found.shifts)))) == 3
+    assert len({one.next_run_at + found.shifts.get(one.node_id, 0) * SECOND for one in nodes}) == 3
 
 
 def test_olts_that_strike_together_are_spread_over_the_interval() -> None:
@@ -60,15 +49,12 @@ def test_within_a_known_pool_some_olts_get_the_advice_that_all_clocks_would_give
     known = advise([*others, *asked], [2])
     assert advise_within(asked, levels([*others, *asked], {})) == known
     assert known.helps
-    assert advice_from_json(json.loads(json.dumps(advice_to_json(known)))) == known
+    assert phases.advice_from_json(json.loads(json.dumps(phases.advice_to_json(known)))) == known
 
 
-def test_what_is_well_placed_is_left_alone() -> None:
+def test_what_is_well_placed_is_left_alone_and_what_has_no_room_is_told_of() -> None:
     assert not advise([node(1, first=60), node(2, first=120)]).helps
-
-
-def test_a_master_at_the_full_hour_cannot_move_without_losing_a_slot_and_is_told_of() -> None:
-    assert node(1, first=300).room == 0
+    assert node(1, first=300).room == 0  # at the full hour it cannot move without losing a slot
     found = advise([node(1, first=300), node(2, first=300)])
     assert (found.shifts, found.stuck) == ({}, 2)
 
@@ -79,11 +65,9 @@ def test_a_cron_line_is_counted_but_never_moved() -> None:
     assert found.after.meeting_seconds == 0
 
 
-@pytest.mark.parametrize(
-    ("first", "every", "room"), [(60, 300, 240), (60, 3600, 3540), (3590, 300, 10), (60, 420, 180)]
-)
-def test_the_room_is_what_is_left_after_the_last_slot_of_the_hour(first: int, every: int, room: int) -> None:
-    assert node(1, first=first, every=every).room == room
+def test_the_room_is_what_is_left_after_the_last_slot_of_the_hour() -> None:
+    rooms = {(60, 300): 240, (60, 3600): 3540, (3590, 300): 10, (60, 420): 180}
+    assert {(first, every): node(1, first=first, every=every).room for first, every in rooms} == rooms
 
 
 def test_a_run_longer_than_its_interval_does_not_confuse_it() -> None:
@@ -92,20 +76,18 @@ def test_a_run_longer_than_its_interval_does_not_confuse_it() -> None:
 
 def test_first_runs_of_one_olt_do_not_meet_while_there_is_room() -> None:
     spread = Spread([])
-    firsts = [spread.place(1, TEN, 300, 10_000, 60) for _ in range(6)]
-    assert firsts == [TEN + timedelta(seconds=10 * number) for number in range(6)]
+    assert [spread.place(1, TEN, 300, 10_000, 60) - TEN for _ in range(6)] == [10 * n * SECOND for n in range(6)]
 
 
 def test_first_runs_of_many_olts_level_the_pool_within_a_minute() -> None:
     spread = Spread([])
     firsts = Counter(spread.place(olt, TEN, 300, 1000, 60) for olt in range(120))
-    assert set(firsts.values()) == {2}
-    assert all(TEN <= first < TEN + timedelta(minutes=1) for first in firsts)
+    assert set(firsts.values()) == {2} and TEN <= min(firsts) <= max(firsts) < TEN + MINUTE
 
 
 def test_a_first_run_stays_away_from_what_runs_already() -> None:
-    assert Spread([node(1, first=0, seconds=30)]).place(2, TEN, 300, 10_000, 60) == TEN + timedelta(seconds=30)
-    assert Spread([node(1, first=0, seconds=59)]).place(1, TEN, 900, 1000, 60) == TEN + timedelta(seconds=59)
+    assert Spread([node(1, first=0, seconds=30)]).place(2, TEN, 300, 10_000, 60) == TEN + 30 * SECOND
+    assert Spread([node(1, first=0, seconds=59)]).place(1, TEN, 900, 1000, 60) == TEN + 59 * SECOND
 
 
 NODES = st.lists(

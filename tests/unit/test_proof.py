@@ -21,19 +21,12 @@ HUAWEI = made(
     fields={"slot": {"shift": 13, "bits": 6}, "port": {"shift": 8, "bits": 5}, "onu": {"part": 2, "bits": 8}},
 )
 ONE_BASED = made("one", fields={"slot": {"shift": 8, "bits": 8}, "port": {"shift": 0, "bits": 8}})
-ZERO_BASED = made(
-    "zero", fields={"slot": {"shift": 8, "bits": 8, "offset": 1}, "port": {"shift": 0, "bits": 8, "offset": 1}}
-)
+ZERO = {"bits": 8, "offset": 1}
+ZERO_BASED = made("zero", fields={"slot": ZERO | {"shift": 8}, "port": ZERO | {"shift": 0}})
 NAMES = made("names", "string", pattern=r"[a-z]+ ?(?:\d/)?(?P<slot>\d+)/(?P<port>\d+)(?::(?P<onu>\d+))?")
+PACKED_FIELDS = {"slot": {"shift": 16}, "port": {"shift": 8, "minimum": 1}, "onu": {"shift": 0}}
 PACKED = made(
-    "packed",
-    names="^pon",
-    learn="port",
-    fields={
-        "slot": {"shift": 16, "bits": 8},
-        "port": {"shift": 8, "bits": 8, "minimum": 1},
-        "onu": {"shift": 0, "bits": 8},
-    },
+    "packed", names="^pon", learn="port", fields={name: {"bits": 8} | at for name, at in PACKED_FIELDS.items()}
 )
 BOARDS = made(
     "boards",
@@ -59,8 +52,7 @@ def test_a_proof_shows_index_fields_formula_position_and_the_name_that_agrees() 
     assert [(part.name, part.where, part.stored, part.value) for part in proof.parts] == [
         ("slot", "bits 13..18", 1, 1), ("port", "bits 8..12", 1, 1), ("onu", "part 2, bits 0..7", 2, 2),
     ]  # fmt: skip
-    assert proof.interface is not None
-    assert (proof.interface.name, proof.verdict) == ("GPON 0/1/1", Agreement.AGREES)
+    assert (proof.interface and proof.interface.name, proof.verdict) == ("GPON 0/1/1", Agreement.AGREES)
 
 
 @pytest.mark.parametrize(
@@ -89,15 +81,11 @@ def test_a_column_that_is_keyed_otherwise_is_not_checked_against_interfaces() ->
     assert prove("1.3.6.1.257", "1.3.6.1", ONE_BASED, known).verdict is Agreement.CONTRADICTS
 
 
-def test_where_there_is_no_formula_the_name_is_all_there_is() -> None:
+def test_where_there_is_no_formula_the_name_or_the_text_of_the_index_is_all_there_is() -> None:
     proof = prove("1.3.6.1.1914", "1.3.6.1", None, interfaces(i1914="GPON0/2:21"))
     assert (str(proof.position), proof.verdict) == ("0/0/2:21", Agreement.AGREES)
-
-
-def test_an_index_that_spells_a_text_shows_it() -> None:
-    proof = prove("1.3.6.1.4.85.66.78.84", "1.3.6.1", None, {})
-    assert (proof.text, proof.verdict) == ("UBNT", Agreement.NO_NAME)
-    assert prove("1.3.6.1.4.85.66.78", "1.3.6.1", None, {}).text == ""
+    spelt, cut = (prove(f"1.3.6.1.{index}", "1.3.6.1", None, {}) for index in ("4.85.66.78.84", "4.85.66.78"))
+    assert (spelt.text, spelt.verdict, cut.text) == ("UBNT", Agreement.NO_NAME, "")
 
 
 def test_an_onu_packed_beside_its_port_is_checked_against_the_port() -> None:
@@ -106,8 +94,7 @@ def test_an_onu_packed_beside_its_port_is_checked_against_the_port() -> None:
     assert learned is not None
     proof = prove("1.3.6.1.3333", "1.3.6.1", learned, known)
     assert (str(proof.position), proof.verdict) == ("0/0/1:5", Agreement.AGREES)
-    assert proof.interface is not None
-    assert proof.interface.index == "3328"
+    assert proof.interface is not None and proof.interface.index == "3328"
 
 
 def test_the_family_that_agrees_with_all_names_is_chosen_with_the_evidence() -> None:
@@ -118,18 +105,15 @@ def test_the_family_that_agrees_with_all_names_is_chosen_with_the_evidence() -> 
     assert choice.verdicts[0].first == "257 is named GPON 0/2/2, one says 0/1/1"
 
 
-def test_one_contradicting_name_is_enough_to_refuse_a_family() -> None:
-    known = interfaces(i257="GPON 0/2/2", i256="GPON 0/9/9")
-    assert choose([ONE_BASED, ZERO_BASED], known).formula is None
-
-
-def test_without_names_nothing_is_chosen() -> None:
-    assert choose([ONE_BASED, ZERO_BASED], interfaces(i257="uplink")).formula is None
-
-
-def test_where_several_families_fit_none_is_chosen() -> None:
-    assert choose([ONE_BASED, made("twin", fields={"port": {"shift": 0, "bits": 8}, "slot": {"shift": 8, "bits": 8}})],
-                  interfaces(i257="GPON 0/1/1")).formula is None  # fmt: skip
+def test_no_family_is_chosen_where_names_do_not_decide() -> None:
+    twin = made("twin", fields={"port": {"shift": 0, "bits": 8}, "slot": {"shift": 8, "bits": 8}})
+    both, contradicted = [ONE_BASED, ZERO_BASED], interfaces(i257="GPON 0/2/2", i256="GPON 0/9/9")
+    chosen = {
+        "one contradicting name is enough": choose(both, contradicted),
+        "there are no names": choose(both, interfaces(i257="uplink")),
+        "several families fit": choose([ONE_BASED, twin], interfaces(i257="GPON 0/1/1")),
+    }
+    assert {case: choice.formula for case, choice in chosen.items()} == dict.fromkeys(chosen)
 
 
 def test_a_formula_answers_for_the_interfaces_in_its_scope_only() -> None:
@@ -142,12 +126,10 @@ def test_quirk_24_the_step_of_a_board_is_learned_from_its_own_port_rows() -> Non
     learned = BOARDS.learned(known.values())
     assert learned is not None
     assert learned.definition["steps"] == {"1": 65536, "2": 131072}
-    assert str(learned.decode("96731648")) == "0/1/5:2"
-    assert str(learned.decode("130024448")) == "0/2/1:2"
-    assert str(learned.decode("94380032")) == "0/1/1", "FWLT-C adds 0x2000 to its port rows"
-    assert str(learned.decode("94380032.7")) == "0/1/1:7"
-    assert learned.decode("96731649") is None, "beside the steps"
-    assert learned.decode("67109312") is None, "another level"
+    places = {"96731648": "0/1/5:2", "130024448": "0/2/1:2"}
+    places |= {"94380032": "0/1/1", "94380032.7": "0/1/1:7"}  # FWLT-C adds 0x2000 to its port rows
+    places |= {"96731649": "None", "67109312": "None"}  # beside the steps; another level
+    assert {index: str(learned.decode(index)) for index in places} == places
     assert learned.encode(Position(slot=1, port=5, onu=2)) == "96731648"
     assert choose([BOARDS], known).formula == learned
 

@@ -24,12 +24,9 @@ def redis(monkeypatch: pytest.MonkeyPatch) -> Redis:
     return server
 
 
-@pytest.mark.parametrize(
-    ("one", "name"),
-    [(ticket(1), "olt-12"), (ticket(1, attempt=2), "olt-12-retry"), (ticket(1, manual=True), "olt-12-high")],
-)
-def test_a_ticket_goes_to_the_queue_of_its_lane(one: Ticket, name: str) -> None:
-    assert one.queue_name == name
+def test_a_ticket_goes_to_the_queue_of_its_lane() -> None:
+    names = [one.queue_name for one in (ticket(1), ticket(1, attempt=2), ticket(1, manual=True))]
+    assert names == ["olt-12", "olt-12-retry", "olt-12-high"]
 
 
 def test_inside_an_olt_manual_goes_before_priority_and_priority_before_age() -> None:
@@ -58,32 +55,30 @@ def test_a_push_leaves_a_json_job_that_holds_one_id(redis: Redis) -> None:
     assert Queue("olt-12", connection=redis).job_ids == ["execution-7-1"]
 
 
-def test_a_push_marks_the_olt_ready_and_rings_the_bell(redis: Redis) -> None:
+def test_a_push_marks_the_olt_ready_and_rings_the_bell_which_does_not_grow_without_end(redis: Redis) -> None:
     queueing.push([ticket(7)])
     assert redis.zrange("facho:ready:", 0, -1) == [b"12"]
     assert redis.llen(queueing.BELL) == 1
-
-
-def test_the_bell_does_not_grow_without_end(redis: Redis) -> None:
     queueing.push([ticket(number) for number in range(200)])
     assert redis.llen(queueing.BELL) == 64
 
 
-def test_what_was_pushed_is_claimed_with_a_lease(redis: Redis) -> None:
-    queueing.push([ticket(7)])
+def claimed(redis: Redis) -> claims.Claim:
     mine = claims.claim(redis, "alice", 15, 0)
     assert mine is not None and mine.job_id == "execution-7-1"
+    return mine
+
+
+def test_what_was_pushed_is_claimed_with_a_lease(redis: Redis) -> None:
+    queueing.push([ticket(7)])
+    mine = claimed(redis)
     assert queueing.lease_tokens([12, 13]) == {12: mine.token}
 
 
-def test_pushing_nothing_writes_nothing(redis: Redis) -> None:
-    assert queueing.push([]) == 0
-    assert redis.keys() == []
-
-
-def test_pushing_again_leaves_one_job(redis: Redis) -> None:
-    queueing.push([ticket(7)])
-    queueing.push([ticket(7)])
+def test_pushing_again_leaves_one_job_and_pushing_nothing_writes_nothing(redis: Redis) -> None:
+    assert (queueing.push([]), redis.keys()) == (0, [])
+    for _ in range(2):
+        queueing.push([ticket(7)])
     assert Queue("olt-12", connection=redis).job_ids == ["execution-7-1"]
 
 
@@ -92,13 +87,12 @@ def test_a_job_that_is_pushed_to_the_front_leaves_its_old_queue(redis: Redis) ->
     queueing.push([ticket(7, manual=True)])
     assert Queue("olt-12", connection=redis).job_ids == ["execution-8-1"]
     assert Queue("olt-12-high", connection=redis).job_ids == ["execution-7-1"]
-    mine = claims.claim(redis, "alice", 15, 0)
-    assert mine is not None and mine.job_id == "execution-7-1"
+    claimed(redis)
 
 
 def test_a_job_that_is_being_run_is_not_queued_a_second_time(redis: Redis) -> None:
     queueing.push([ticket(7)])
-    assert claims.claim(redis, "alice", 15, 0) is not None
+    claimed(redis)
     queueing.push([ticket(7)])
     assert Queue("olt-12", connection=redis).job_ids == []
 

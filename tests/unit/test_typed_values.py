@@ -1,5 +1,7 @@
 """What a person types to try a decoding becomes what a device would send."""
 
+from collections.abc import Callable
+
 import pytest
 
 from portal.domain.catalogue_fields import OID_READERS, states_of
@@ -9,48 +11,50 @@ from portal.domain.readings import RawValue, ValueType
 from portal.domain.typed_values import position, raw_value
 
 
+def test_a_typed_value_is_what_the_device_would_send() -> None:
+    raw: dict[tuple[str, ValueType], RawValue] = {
+        ("-2254", ValueType.NUMBER): -2254,
+        (" 3 ", ValueType.STATE): 3,
+        ("18446744073709551615", ValueType.NUMBER): 2**64 - 1,
+        ("0.03 mW (-14.61 dBm)", ValueType.NUMBER): b"0.03 mW (-14.61 dBm)",
+        ("4857544311111111", ValueType.SERIAL): b"4857544311111111",
+        ("0x4857 5443-11:22", ValueType.SERIAL): b"HWTC\x11\x22",
+        ("0x", ValueType.TEXT): b"",
+        ("0X07E5", ValueType.TIME): b"\x07\xe5",
+        ("12", ValueType.TEXT): b"12",
+        ("Pérez", ValueType.TEXT): "Pérez".encode(),
+    }
+    assert {typed: raw_value(*typed) for typed in raw} == raw
+
+
+def test_a_position_is_read_as_people_write_it() -> None:
+    places = {
+        "1/3": Position(1, 3),
+        "0/1/3": Position(1, 3),
+        " 2/1/3:5 ": Position(1, 3, 5, 2),
+        "1/3:0": Position(1, 3, 0),
+    }
+    assert {text: position(text) for text in places} == places
+
+
+def as_text(text: str) -> RawValue:
+    return raw_value(text, ValueType.TEXT)
+
+
 @pytest.mark.parametrize(
-    ("text", "kind", "raw"),
+    ("read", "texts", "told"),
     [
-        ("-2254", ValueType.NUMBER, -2254),
-        (" 3 ", ValueType.STATE, 3),
-        ("18446744073709551615", ValueType.NUMBER, 2**64 - 1),
-        ("0.03 mW (-14.61 dBm)", ValueType.NUMBER, b"0.03 mW (-14.61 dBm)"),
-        ("4857544311111111", ValueType.SERIAL, b"4857544311111111"),
-        ("0x4857 5443-11:22", ValueType.SERIAL, b"HWTC\x11\x22"),
-        ("0x", ValueType.TEXT, b""),
-        ("0X07E5", ValueType.TIME, b"\x07\xe5"),
-        ("12", ValueType.TEXT, b"12"),
-        ("Pérez", ValueType.TEXT, "Pérez".encode()),
+        (as_text, ["0x1", "0xZZ", "0x12 3"], "two digits for each octet"),
+        (position, ["", "1", "1/2/3/4", "a/b", "-1/2", "1/3:", "１/２", "9999999999/1"], "frame/slot/port"),
+        # Sentinels that only look like long numbers.
+        (OID_READERS["sentinels"], ["--1111111111111111111", "1-111111111111111111", "-" * 20, "\u0661" * 19], None),
     ],
+    ids=["half an octet", "no position", "no sentinel"],
 )
-def test_a_typed_value_is_what_the_device_would_send(text: str, kind: ValueType, raw: RawValue) -> None:
-    assert raw_value(text, kind) == raw
-
-
-@pytest.mark.parametrize("text", ["0x1", "0xZZ", "0x12 3"])
-def test_half_an_octet_is_told(text: str) -> None:
-    with pytest.raises(FieldError, match="two digits for each octet"):
-        raw_value(text, ValueType.TEXT)
-
-
-@pytest.mark.parametrize(
-    ("text", "place"),
-    [
-        ("1/3", Position(1, 3)),
-        ("0/1/3", Position(1, 3)),
-        (" 2/1/3:5 ", Position(1, 3, 5, 2)),
-        ("1/3:0", Position(1, 3, 0)),
-    ],
-)
-def test_a_position_is_read_as_people_write_it(text: str, place: Position) -> None:
-    assert position(text) == place
-
-
-@pytest.mark.parametrize("text", ["", "1", "1/2/3/4", "a/b", "-1/2", "1/3:", "１/２", "9999999999/1"])
-def test_what_is_no_position_is_told(text: str) -> None:
-    with pytest.raises(FieldError, match="frame/slot/port"):
-        position(text)
+def test_what_is_none_is_told(read: Callable[[str], object], texts: list[str], told: str | None) -> None:
+    for text in texts:
+        with pytest.raises(FieldError, match=told):
+            read(text)
 
 
 def test_rows_of_a_form_become_states_and_empty_rows_nothing() -> None:
@@ -60,24 +64,16 @@ def test_rows_of_a_form_become_states_and_empty_rows_nothing() -> None:
                       "3": {"label": "dark", "online": False}}  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    ("codes", "labels", "place"),
-    [
-        (["x"], ["lit"], "state-0"),
-        (["1", "2"], ["lit", ""], "state-1"),
-        (["1", "1"], ["lit", "dark"], "state-1"),
-        (["", ""], ["", ""], ""),
-        (["1"], [], "state-0"),
-    ],
-)
-def test_a_wrong_row_of_states_is_named(codes: list[str], labels: list[str], place: str) -> None:
-    assert set(states_of(codes, labels, [])[1]) == {place}
-
-
-@pytest.mark.parametrize("text", ["--1111111111111111111", "1-111111111111111111", "-" * 20, "\u0661" * 19])
-def test_a_sentinel_that_only_looks_like_a_long_number_is_refused_in_words(text: str) -> None:
-    with pytest.raises(FieldError):
-        OID_READERS["sentinels"](text)
+def test_a_wrong_row_of_states_is_named() -> None:
+    rows = {
+        (("x",), ("lit",)): "state-0",
+        (("1", "2"), ("lit", "")): "state-1",
+        (("1", "1"), ("lit", "dark")): "state-1",
+        (("", ""), ("", "")): "",
+        (("1",), ()): "state-0",
+    }
+    found = {(codes, labels): states_of(list(codes), list(labels), [])[1] for codes, labels in rows}
+    assert {row: set(errors) for row, errors in found.items()} == {row: {place} for row, place in rows.items()}
 
 
 def test_the_largest_and_the_smallest_sentinels_are_read() -> None:
