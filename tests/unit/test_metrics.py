@@ -5,6 +5,7 @@ from portal.services.cataloguing.catalogue import load_shipped
 from portal.web.metrics import EPON, METRICS, chart, meaning
 from portal.web.state_words import STATE_WORDS
 from testing.cast import DAY, NOW
+from testing.tables import differing
 
 TERMS = {"Ethernet", "GPON", "LCDG", "LOAMi", "LOAi", "LOBi", "LOFi", "LOKi", "LOS", "LOSi", "LOSi/LOBi", "PON LOS",
          "SFi", "SUFi", "TIWi", "loopback"}  # fmt: skip
@@ -38,21 +39,18 @@ def drawn(*samples: tuple[float, float | None]) -> list[list[float]]:
     return [[line[0], line[-1]] for line in xs]
 
 
-def test_a_value_holds_until_the_next_change_and_the_last_one_until_now() -> None:
-    assert drawn((9, -20.0), (3.5, -21.0)) == [[0.0, 600.0]]
-
-
-def test_where_there_was_no_reading_the_line_has_a_gap() -> None:
-    assert drawn((7, -20.0), (3.5, None), (1.75, -21.0)) == [[0.0, 300.0], [450.0, 600.0]]
-
-
-def test_the_line_ends_where_readings_ended() -> None:
-    assert drawn((7, -20.0), (5.25, -22.0), (3.5, None)) == [[0.0, 300.0]]
-
-
-def test_one_value_that_never_changed_is_a_line_too() -> None:
-    assert drawn((30, -20.0)) == [[0.0, 600.0]]
-    assert drawn((3.5, -20.0), (1.75, None)) == [[300.0, 450.0]]
+def test_a_line_is_drawn_where_there_were_readings() -> None:
+    cases = {
+        "a value holds until the next change, the last one until now": (drawn((9, -20.0), (3.5, -21.0)), [[0, 600]]),
+        "where there was no reading the line has a gap": (
+            drawn((7, -20.0), (3.5, None), (1.75, -21.0)),
+            [[0, 300], [450, 600]],
+        ),
+        "it ends where readings ended": (drawn((7, -20.0), (5.25, -22.0), (3.5, None)), [[0, 300]]),
+        "one value that never changed is a line too": (drawn((30, -20.0)), [[0, 600]]),
+        "even a short one": (drawn((3.5, -20.0), (1.75, None)), [[300, 450]]),
+    }
+    assert differing(cases) == {}
 
 
 def test_a_value_holds_no_longer_than_it_was_read() -> None:

@@ -23,36 +23,32 @@ def changes(source: str) -> set[tuple[str, str]]:
     return {(one.kind, one.change(octets)[1]) for one in Finder("a.py", octets).mutants()}
 
 
-def lines(source: str, kind: str) -> set[str]:
-    return {line for found, line in changes(source) if found == kind}
-
-
 def test_a_comparison_is_flipped() -> None:
     source = "a < b\na >= b\na == b\na in b\n(a) not  in (b)\na is not None\n'ñ' != a\n"
     flipped = {"a <= b", "a > b", "a != b", "a not in b", "(a) in (b)", "a is None", "'ñ' == a"}
     assert changes(source) == {(COMPARISON, line) for line in flipped}
 
 
-def test_and_becomes_or_and_or_becomes_and() -> None:
-    assert lines("x = a and (b or c)\n", JUNCTION) == {"x = a or (b or c)", "x = a and (b and c)"}
+MUTANTS = {
+    (JUNCTION, "x = a and (b or c)\n"): {"x = a or (b or c)", "x = a and (b and c)"},
+    # A number is one more and a sum a difference, but a text is not subtracted.
+    (OFF_BY_ONE, "x = a + 9\n"): {"x = a + 10", "x = a - 9"},
+    (OFF_BY_ONE, "x = a + 'b'\n"): set(),
+    (OFF_BY_ONE, "x = True\n"): set(),
+    # Of several conditions of a query each is dropped, and a single one with its call.
+    (QUERY, "q = s.where(a, b).limit(c)\n"): {"q = s.where(b).limit(c)", "q = s.where(a).limit(c)"},
+    (QUERY, "q = (\n    s\n    .where(a)\n)\n"): {""},
+    (QUERY, "q = s.filter_by(a=b)\n"): {"q = s"},
+    (QUERY, "q = s.where(\n    a,\n    b,\n)\n"): {""},
+    # A condition is negated.
+    (CONDITION, "if a:\n    pass\n"): {"if not (a):"},
+    (CONDITION, "x = [a for a in b if c]\n"): {"x = [a for a in b if not (c)]"},
+}
 
 
-def test_a_number_is_one_more_and_a_sum_a_difference_but_a_text_is_not_subtracted() -> None:
-    assert lines("x = a + 9\n", OFF_BY_ONE) == {"x = a + 10", "x = a - 9"}
-    assert lines("x = a + 'b'\n", OFF_BY_ONE) == set()
-    assert lines("x = True\n", OFF_BY_ONE) == set()
-
-
-def test_of_several_conditions_of_a_query_each_is_dropped_and_a_single_one_with_its_call() -> None:
-    assert lines("q = s.where(a, b).limit(c)\n", QUERY) == {"q = s.where(b).limit(c)", "q = s.where(a).limit(c)"}
-    assert lines("q = (\n    s\n    .where(a)\n)\n", QUERY) == {""}
-    assert lines("q = s.filter_by(a=b)\n", QUERY) == {"q = s"}
-    assert lines("q = s.where(\n    a,\n    b,\n)\n", QUERY) == {""}
-
-
-def test_a_condition_is_negated() -> None:
-    assert lines("if a:\n    pass\n", CONDITION) == {"if not (a):"}
-    assert lines("x = [a for a in b if c]\n", CONDITION) == {"x = [a for a in b if not (c)]"}
+def test_each_kind_of_mutant_breaks_what_it_says() -> None:
+    found = {(kind, source): {line for one, line in changes(source) if one == kind} for kind, source in MUTANTS}
+    assert found == MUTANTS
 
 
 def test_annotations_logs_texts_and_what_never_runs_are_left_alone() -> None:

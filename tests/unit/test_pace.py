@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from portal.domain import pace
 from portal.domain.pace import KEPT, Pace, learn, predict, prior
 from portal.domain.statuses import NodeKind
+from testing.tables import differing
 
 RUNS = 3000
 USUAL = 8000
@@ -104,9 +105,8 @@ def test_the_median_follows_a_drift() -> None:
 @pytest.mark.parametrize("times", [1.5, 3, 8])
 def test_a_jump_is_not_expected_once_more(times: float) -> None:
     new = round(5_000 * times)
-    for after in range(3, 23):
-        expected = predict([5_000] * 20 + [new] * after)
-        assert (expected.p50_ms, expected.p95_ms) == (new, new)
+    found = [predict([5_000] * 20 + [new] * after) for after in range(3, 23)]
+    assert {(expected.p50_ms, expected.p95_ms) for expected in found} == {(new, new)}
 
 
 def test_after_a_jump_the_spread_of_before_still_counts() -> None:
@@ -115,17 +115,16 @@ def test_after_a_jump_the_spread_of_before_still_counts() -> None:
     assert 40_000 < expected.p95_ms < 46_000
 
 
-def test_a_single_slow_run_is_no_jump() -> None:
-    assert predict([*[5_000] * 20, 20_000, *[5_000] * 6]).p95_ms == 20_000
-
-
-def test_one_run_says_what_is_expected_but_little_of_how_bad_it_can_be() -> None:
-    assert predict([4000]) == Pace(4000, 12_000, 1)
-    assert not predict([4000]).known
-
-
-def test_the_same_duration_each_time_is_predicted_exactly() -> None:
-    assert predict([700] * 30) == Pace(700, 700, KEPT)
+def test_what_little_is_known_is_predicted_without_guessing() -> None:
+    cases = {
+        "a single slow run is no jump": (predict([*[5_000] * 20, 20_000, *[5_000] * 6]).p95_ms, 20_000),
+        "one run says what is expected but little of how bad it can be": (predict([4000]), Pace(4000, 12_000, 1)),
+        "and counts as unknown": (predict([4000]).known, False),
+        "the same duration each time is predicted exactly": (predict([700] * 30), Pace(700, 700, KEPT)),
+        "the usual leaves the recent runs out": (pace.usual([5000] * 10 + [45_000] * 3), 5000),
+        "and is not known of recent runs only": (pace.usual([45_000]), 0),
+    }
+    assert differing(cases) == {}
 
 
 def test_no_more_durations_are_kept_than_are_used() -> None:
@@ -149,25 +148,14 @@ def test_only_the_kept_runs_count(given_durations: list[int]) -> None:
     assert predict(given_durations) == predict(given_durations[-KEPT:])
 
 
-def test_a_new_node_is_as_slow_as_its_like_on_olts_of_its_size() -> None:
+def test_a_new_node_is_as_slow_as_its_like_on_olts_of_its_size_and_slower_on_a_larger_one() -> None:
     others = [(1000, Pace(10_000, 15_000, 25)), (1020, Pace(11_000, 14_000, 25)), (980, Pace(9_000, 16_000, 25))]
     guess = prior(NodeKind.GET, 1000, others)
-    assert 9_000 < guess.p50_ms < 11_000
-    assert 15_000 < guess.p95_ms < 17_000
-    assert not guess.known
-
-
-def test_a_new_node_on_a_larger_olt_is_expected_to_take_longer() -> None:
-    others = [(100, Pace(3_000, 5_000, 25))]
-    assert prior(NodeKind.GET, 950, others).p50_ms == 20_000
+    assert 9_000 < guess.p50_ms < 11_000 and 15_000 < guess.p95_ms < 17_000 and not guess.known
+    assert prior(NodeKind.GET, 950, [(100, Pace(3_000, 5_000, 25))]).p50_ms == 20_000
 
 
 def test_without_any_other_the_kind_and_the_onus_decide() -> None:
     small, large = prior(NodeKind.GET, 100, ()), prior(NodeKind.GET, 2000, ())
     assert small.p50_ms < large.p50_ms < large.p95_ms
     assert prior(NodeKind.TABLE, 2000, ()).p50_ms < large.p50_ms
-
-
-def test_the_usual_leaves_the_recent_runs_out() -> None:
-    assert pace.usual([5000] * 10 + [45_000] * 3) == 5000
-    assert pace.usual([45_000]) == 0

@@ -29,8 +29,8 @@ def test_a_full_specification_is_read() -> None:
 
 
 def test_the_host_may_be_left_out_or_be_ipv6_and_the_port_be_free() -> None:
-    assert (parse_spec("zte@0").host, parse_spec("zte@0").port) == ("127.0.0.1", 0)
-    assert (parse_spec("zte@[::1]:161").host, parse_spec("zte@[::1]:161").port) == ("::1", 161)
+    free, six = parse_spec("zte@0"), parse_spec("zte@[::1]:161")
+    assert ((free.host, free.port), (six.host, six.port)) == (("127.0.0.1", 0), ("::1", 161))
     assert parse_spec("walks/x.snmprec@20000").source == "walks/x.snmprec"
 
 
@@ -68,12 +68,11 @@ def test_a_bad_specification_is_refused_with_a_reason(text: str, complaint: str)
     assert run("--olt", text).exit_code == 2
 
 
-@pytest.mark.parametrize("source", list(VENDORS))
-def test_every_model_may_be_given_in_any_case_and_is_named_in_the_help(source: str) -> None:
-    text = run("--help").output
-    for model in VENDORS[source].models:
-        assert parse_spec(f"{source}@0,model={model.lower()}").model == model
-        assert model in text
+def test_every_model_may_be_given_in_any_case_and_is_named_in_the_help_like_every_option() -> None:
+    text, models = run("--help").output, [(source, model) for source in VENDORS for model in VENDORS[source].models]
+    assert [parse_spec(f"{source}@0,model={model.lower()}").model for source, model in models] == [m for _, m in models]
+    assert [model for _, model in models if model not in text] == []
+    assert [name for name in option_names() if f"  {name}=" not in text] == []
 
 
 def test_an_olt_has_no_more_onus_than_its_index_numbers(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -98,22 +97,12 @@ def test_count_repeats_each_olt_on_the_next_ports_with_the_next_seeds() -> None:
         numbered([parse_spec("huawei@65530")], 10)
 
 
-def test_every_option_is_explained_in_the_help() -> None:
-    text = run("--help").output
-    assert [name for name in option_names() if f"  {name}=" not in text] == []
-
-
-def test_a_missing_recording_ends_the_command_with_its_name_and_code_one() -> None:
-    result = run("--olt", "absent.snmprec@0")
-    assert result.exit_code == 1
-    assert "absent.snmprec: cannot be read: No such file or directory" in result.output
-
-
-def test_a_damaged_recording_ends_the_command_with_the_line(tmp_path: Path) -> None:
+def test_a_missing_or_damaged_recording_ends_the_command_with_its_name_and_code_one(tmp_path: Path) -> None:
     (tmp_path / "bad.snmprec").write_text("1.3.6.1.2.1.1.1.0|4|x\nrubbish\n")
-    result = run("--olt", f"{tmp_path}/bad.snmprec@0")
-    assert result.exit_code == 1
-    assert "bad.snmprec: line 2: expected OID|type|value, found 'rubbish'" in result.output
+    absent, damaged = run("--olt", "absent.snmprec@0"), run("--olt", f"{tmp_path}/bad.snmprec@0")
+    assert (absent.exit_code, damaged.exit_code) == (1, 1)
+    assert "absent.snmprec: cannot be read: No such file or directory" in absent.output
+    assert "bad.snmprec: line 2: expected OID|type|value, found 'rubbish'" in damaged.output
 
 
 @pytest.mark.parametrize(

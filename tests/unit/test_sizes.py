@@ -6,17 +6,10 @@ import pytest
 
 from jobs.snmp.session import SnmpType, VarBind
 from jobs.snmp.sizes import FIRST_OCTETS, GOOD_RUN, LARGEST_OCTETS, MessageSize, name_octets, octets_of, value_octets
-from portal.domain.table_sizes import (
-    GET,
-    KEPT_EVIDENCE,
-    KnownSize,
-    LearnedSize,
-    SizeEvidence,
-    SizeOutcome,
-    learn,
-    table_of,
-)
+from portal.domain import table_sizes
+from portal.domain.table_sizes import GET, KnownSize, LearnedSize, SizeEvidence, SizeOutcome, learn
 from testing.cast import NOW
+from testing.tables import differing
 
 TABLE = "1.3.6.1.4.1.2011.6.128.1.1.2.46.1"
 
@@ -91,33 +84,32 @@ def test_octets_are_counted_as_ber_does():
     assert octets_of(VarBind("1.3.6.1", SnmpType.OCTETS, b"ab")) == 3 + 2 + 6
 
 
-def test_a_refused_size_is_remembered_with_the_next_try_a_day_later():
-    known = learn(None, [seen(50, SizeOutcome.TOO_BIG), seen(20, SizeOutcome.ANSWERED)], NOW)
-    assert known.known(NOW) == KnownSize(20, 50)
-    assert known.known(NOW + timedelta(hours=23)) == KnownSize(20, 50)
-    assert known.known(NOW + timedelta(days=1)) == KnownSize(20, 50, retry=True)
-
-
-def test_a_larger_size_that_works_again_lifts_the_limit():
-    before = LearnedSize(20, NOW, too_big=22, retry_larger_after=NOW)
-    after = learn(before, [seen(50, SizeOutcome.ANSWERED)], NOW)
-    assert after.known(NOW) == KnownSize(50)
-
-
-def test_a_smaller_answer_does_not_make_a_known_size_smaller_but_a_failure_does():
-    before = LearnedSize(40, NOW)
-    assert learn(before, [seen(10, SizeOutcome.ANSWERED)], NOW).size == 40
-    assert learn(before, [seen(30, SizeOutcome.TIMEOUT), seen(7, SizeOutcome.ANSWERED)], NOW).size == 7
-    assert learn(before, [seen(30, SizeOutcome.TOO_BIG)], NOW).size == 15
+def test_what_is_known_of_a_size_follows_from_what_was_seen():
+    refused = learn(None, [seen(50, SizeOutcome.TOO_BIG), seen(20, SizeOutcome.ANSWERED)], NOW)
+    limited, free = LearnedSize(20, NOW, too_big=22, retry_larger_after=NOW), LearnedSize(40, NOW)
+    small, shrunk = seen(10, SizeOutcome.ANSWERED), [seen(30, SizeOutcome.TIMEOUT), seen(7, SizeOutcome.ANSWERED)]
+    cases = {
+        "a refused size is remembered": (refused.known(NOW), KnownSize(20, 50)),
+        "for 23 hours": (refused.known(NOW + timedelta(hours=23)), KnownSize(20, 50)),
+        "a day later it is tried again": (refused.known(NOW + timedelta(days=1)), KnownSize(20, 50, retry=True)),
+        "a larger one that works again lifts the limit": (
+            learn(limited, [seen(50, SizeOutcome.ANSWERED)], NOW).known(NOW),
+            KnownSize(50),
+        ),
+        "a smaller answer does not make it smaller": (learn(free, [small], NOW).size, 40),
+        "but a failure does": (learn(free, shrunk, NOW).size, 7),
+        "and so does a refusal": (learn(free, [seen(30, SizeOutcome.TOO_BIG)], NOW).size, 15),
+    }
+    assert differing(cases) == {}
 
 
 def test_evidence_is_kept_with_its_moment_and_only_the_last_of_it():
     known = None
     for size in range(1, 40):
         known = learn(known, [seen(size, SizeOutcome.ANSWERED)], NOW + timedelta(minutes=size))
-    assert len(known.evidence) == KEPT_EVIDENCE
+    assert len(known.evidence) == table_sizes.KEPT_EVIDENCE
     assert known.evidence[-1] == (39, SizeOutcome.ANSWERED, NOW + timedelta(minutes=39))
 
 
 def test_columns_of_one_entry_belong_to_one_table():
-    assert table_of(f"{TABLE}.15") == table_of(f"{TABLE}.20") == TABLE
+    assert table_sizes.table_of(f"{TABLE}.15") == table_sizes.table_of(f"{TABLE}.20") == TABLE

@@ -10,6 +10,7 @@ from jobs.snmp.session import SnmpType, VarBind
 from jobs.snmp.walking import WalkedColumn, WalkResult, walk
 from portal.domain.statuses import ErrorKind
 from testing.fake_olts import Gone, Lease, Ticking, failing
+from testing.tables import differing
 
 A, B, AFTER = "1.3.6.1.4.1.5.1", "1.3.6.1.4.1.5.2", "1.3.6.1.4.1.5.9.0"
 
@@ -94,32 +95,37 @@ def test_the_time_limit_keeps_the_rows_read_so_far():
     assert result.first_error.error_kind is ErrorKind.TIME_LIMIT
 
 
-def test_a_dead_olt_is_given_up_after_the_first_request():
-    session = olt(A, B, faults=Faults(dead=True))
-    result = walked(session, A, B)
-    assert (result.pdus, result.timeouts, result.rows) == (1, 1, 0)
-    assert {column.error_kind for column in result.columns} == {ErrorKind.TIMEOUT}
+def told(*roots: str, faults: Faults, **settings) -> tuple[ErrorKind | None, int, int, list[int]]:
+    """The first error, rows, time-outs, and the sizes of all requests."""
+    session = olt(*roots, faults=faults)
+    result = walked(session, *roots, **settings)
+    return result.first_error and result.first_error.error_kind, result.rows, result.timeouts, sizes(session)
 
 
-def test_an_olt_that_answered_a_moment_ago_gets_smaller_requests_before_it_is_given_up():
-    session = olt(A, faults=Faults(dead=True))
-    result = walked(session, A, answered=True)
-    assert sizes(session) == [20, 5, 1]
-    assert result.timeouts == 3 and result.first_error.error_kind is ErrorKind.TIMEOUT
-
-
-def test_a_time_out_in_the_middle_shrinks_the_request_and_the_walk_goes_on():
-    session = olt(A, faults=Faults(time_out_on=frozenset({2})))
-    result = walked(session, A)
-    assert result.complete and result.timeouts == 1
-    assert sizes(session)[:3] == [20, 20, 5] and set(sizes(session)[2:]) == {5}
-
-
-def test_too_big_halves_the_request_until_it_fits():
-    session = olt(A, faults=Faults(bulk_too_big_above=6))
-    result = walked(session, A)
-    assert result.complete
-    assert sizes(session)[:3] == [20, 10, 5]
+def test_what_a_device_does_wrong_costs_few_requests():
+    dead = Faults(dead=True)
+    cases = {
+        "a dead OLT is given up after the first": (told(A, B, faults=dead), (ErrorKind.TIMEOUT, 0, 1, [20])),
+        "one that answered a moment ago gets smaller ones before it is given up": (
+            told(A, faults=dead, answered=True),
+            (ErrorKind.TIMEOUT, 0, 3, [20, 5, 1]),
+        ),
+        "a time-out in the middle shrinks the request and the walk goes on": (
+            told(A, faults=Faults(time_out_on=frozenset({2}))),
+            (None, 60, 1, [20, 20, *[5] * 9]),
+        ),
+        "too big halves the request until it fits": (
+            told(A, faults=Faults(bulk_too_big_above=6))[:3],
+            (None, 60, 0),
+        ),
+        "an answer without values ends the walk": (
+            told(A, faults=Faults(cut_answers_to=0)),
+            (ErrorKind.DEVICE, 0, 0, [20]),
+        ),
+    }
+    assert differing(cases) == {}
+    assert told(A, faults=Faults(bulk_too_big_above=6))[3][:3] == [20, 10, 5]
+    assert {column.error_kind for column in walked(olt(A, B, faults=dead), A, B).columns} == {ErrorKind.TIMEOUT}
 
 
 def test_a_row_the_device_fails_on_spoils_its_own_column_only():
@@ -152,11 +158,6 @@ def test_version_1_walks_columns_of_different_length_to_their_ends():
     assert result.columns[1].complete
 
 
-def test_an_answer_without_values_ends_the_walk():
-    result = walked(olt(A, faults=Faults(cut_answers_to=0)), A)
-    assert result.pdus == 1 and result.first_error.error_kind is ErrorKind.DEVICE
-
-
 def test_a_credential_refused_stops_everything():
     result = walked(FakeSession(on_request=failing(SnmpAuthError("wrong key"))), A, B)
     assert result.pdus == 1 and {column.error_kind for column in result.columns} == {ErrorKind.AUTH}
@@ -171,19 +172,14 @@ def test_a_bad_oid_spoils_its_own_column_and_nothing_is_sent_for_it():
 
 
 def test_the_checkpoint_comes_before_every_request_and_can_stop_the_walk():
-    session = olt(A)
-    lease = Lease(session, lost_at=3)
+    session, other = olt(A), olt(A)
+    lease, kept = Lease(session, lost_at=3), Lease(other)
     with pytest.raises(Gone):
         walked(session, A, checkpoint=lease)
     assert lease.seen == [0, 1, 2] and len(session.requests) == 2
-
-
-def test_the_checkpoint_also_comes_before_the_question_whether_a_column_exists():
-    session = olt(A)
-    lease = Lease(session)
-    walked(session, B, checkpoint=lease)
-    assert [request.kind for request in session.requests] == ["next", "get"]
-    assert lease.seen == [0, 1]
+    walked(other, B, checkpoint=kept)
+    assert [request.kind for request in other.requests] == ["next", "get"], "it asks whether the column exists"
+    assert kept.seen == [0, 1]
 
 
 def test_what_could_not_be_sent_is_no_request():
