@@ -1,6 +1,7 @@
-"""The scheduler's loop on fakeredis and a clock of its own: cadence, lease, steps of the wall clock, periodic jobs."""
+"""The scheduler's loop and its periodic jobs on fakeredis and a clock of its own."""
 
 import logging
+import time
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -12,7 +13,7 @@ from rq.job import JobStatus
 
 from portal import queueing
 from portal.domain.tempo import NORMAL
-from scheduler import process
+from scheduler import periodic, process
 from scheduler.process import LEADER_KEY, LeaderScheduler
 from testing.cast import NOW
 
@@ -95,8 +96,8 @@ def run_for(leader: LeaderScheduler, clock: Clock, seconds: float) -> None:
     leader.run()
 
 
-def queued(redis: Any) -> list[str]:
-    return [job.decode() for job in redis.lrange("rq:queue:maintenance", 0, -1)]
+def queued(redis: Any, queue: str = queueing.MAINTENANCE_QUEUE) -> list[str]:
+    return sorted(job.decode() for job in redis.lrange(f"rq:queue:{queue}", 0, -1))
 
 
 def test_the_leader_ticks_each_second(redis: Any, leader: LeaderScheduler, clock: Clock, beats: Beats) -> None:
@@ -244,3 +245,54 @@ def test_a_periodic_job_that_waits_is_not_queued_again(leader: LeaderScheduler, 
     for _ in range(3):
         leader.enqueue_job(reap)
     assert queued(leader.connection).count(REAP_JOB) == 1
+
+
+@pytest.fixture
+def scheduler(redis: Any) -> LeaderScheduler:
+    """In the real time, unlike `leader`."""
+    return LeaderScheduler(redis, lambda *_: None)
+
+
+def all_come(scheduler: LeaderScheduler) -> None:
+    """Every periodic job's time has come."""
+    for job in periodic.JOBS:
+        scheduler.connection.zadd(scheduler.scheduled_jobs_key, {job.id: int(time.time()) - 1})
+    for job in scheduler.get_jobs_to_queue():
+        scheduler.enqueue_job(job)
+
+
+def test_each_job_goes_to_its_own_queue_and_is_left_alone_there_while_it_waits(scheduler: LeaderScheduler) -> None:
+    assert periodic.reconcile(scheduler) == len(periodic.JOBS)
+    assert periodic.reconcile(scheduler) == 0
+    for _ in range(2):
+        all_come(scheduler)
+        found = {job.queue: queued(scheduler.connection, job.queue) for job in periodic.JOBS}
+        assert found[queueing.PROBE_QUEUE] == ["periodic-revive"]
+        assert found[queueing.ALERT_QUEUE] == ["periodic-send-alerts"]
+        assert found == {queue: sorted(job.id for job in periodic.JOBS if job.queue == queue) for queue in found}
+
+
+def test_a_lost_schedule_a_lost_job_and_a_time_far_ahead_are_put_right(scheduler: LeaderScheduler) -> None:
+    periodic.reconcile(scheduler)
+    redis, key = scheduler.connection, scheduler.scheduled_jobs_key
+    first, second, third = (job.id for job in periodic.JOBS[:3])
+    redis.zrem(key, first)
+    redis.delete(f"rq:job:{second}")
+    redis.zadd(key, {third: time.time() + 3600})
+    assert periodic.reconcile(scheduler) == 3
+    assert all(redis.zscore(key, job.id) <= time.time() + 6 for job in periodic.JOBS)
+
+
+def test_a_job_that_goes_to_the_wrong_queue_is_moved(scheduler: LeaderScheduler) -> None:
+    periodic.reconcile(scheduler)
+    scheduler.connection.hset("rq:job:periodic-revive", "origin", queueing.MAINTENANCE_QUEUE)
+    assert periodic.reconcile(scheduler) == 1
+    all_come(scheduler)
+    assert queued(scheduler.connection, queueing.PROBE_QUEUE) == ["periodic-revive"]
+
+
+def test_a_schedule_that_is_not_ours_is_removed(scheduler: LeaderScheduler) -> None:
+    scheduler.connection.zadd(scheduler.scheduled_jobs_key, {"periodic-of-an-earlier-release": time.time()})
+    periodic.reconcile(scheduler)
+    kept = {key.decode() for key in scheduler.connection.zrange(scheduler.scheduled_jobs_key, 0, -1)}
+    assert kept == {job.id for job in periodic.JOBS}

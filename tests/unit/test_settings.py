@@ -1,6 +1,7 @@
-"""The paces of the product: what each is by default, and that tests which divide them leave their ratios alone."""
+"""docs/settings.md says what config.py reads; what the tempo divides."""
 
 from dataclasses import asdict
+from pathlib import Path
 
 import fakeredis
 import pytest
@@ -11,7 +12,24 @@ from portal.domain import tempo
 from portal.domain.tempo import NORMAL
 from scheduler import periodic
 from scheduler.process import LeaderScheduler
+from testing import settings_page
 from testing.stack import TEMPO
+
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "settings.md"
+
+
+@pytest.mark.parametrize("variable", settings_page.rows())
+def test_every_setting_is_documented_with_its_default_and_meaning(variable: str) -> None:
+    wanted = settings_page.rows()[variable]
+    remedy = "run: python -m testing.settings_page > docs/settings.md"
+    assert wanted in PAGE.read_text(encoding="utf-8").splitlines(), remedy
+
+
+def test_no_setting_is_documented_that_does_not_exist() -> None:
+    lines = PAGE.read_text(encoding="utf-8").splitlines()
+    documented = {line.split("`")[1] for line in lines if line.startswith("| `")}
+    assert documented == settings_page.rows().keys()
+
 
 PACES = {
     "tick": 1, "leader_lease": 5, "reconcile": 60, "clock_waits": 2, "first_run": 5,

@@ -1,11 +1,70 @@
-"""Every reading that the shipped catalogue offers has a name on pages; the chart shows what was read and no more."""
+"""What is told in words: members of closed sets, lines of the log, readings and their charts."""
 
+import re
+from collections.abc import Mapping
+from datetime import datetime
+from enum import StrEnum
+from zoneinfo import ZoneInfo
+
+import pytest
+
+from portal.domain import words
+from portal.domain.log_lines import LONGEST, clean, line
+from portal.domain.messages import Message
 from portal.domain.series import Step
+from portal.domain.statuses import ErrorKind, LossCause, OltState, SkipReason
 from portal.services.cataloguing.catalogue import load_shipped
 from portal.web.metrics import EPON, METRICS, chart, meaning
 from portal.web.state_words import STATE_WORDS
 from testing.cast import DAY, NOW
 from testing.tables import differing
+
+
+@pytest.mark.parametrize(
+    ("known", "told"),
+    [(ErrorKind, words.ERRORS), (SkipReason, words.SKIPS), (LossCause, words.LOSSES), (OltState, words.OLT_STATES)],
+)
+def test_every_member_has_words_of_its_own(known: type[StrEnum], told: Mapping[StrEnum, Message]) -> None:
+    assert (set(told), len(set(told.values()))) == (set(known), len(known))
+
+
+def test_one_skipped_slot_and_several_are_told_apart() -> None:
+    assert words.skipped("ONUs", 1, SkipReason.OLT_PAUSED) == "ONUs: its slot was skipped. The OLT was paused"
+    assert words.skipped("ONUs", 3, SkipReason.OLT_PAUSED) == "ONUs: 3 slots were skipped. The OLT was paused"
+
+
+# `2025-10-21 08:30:15 [INFO] coordinator.coordinator_loop: text`
+FORMAT = re.compile(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d \[[A-Z]+\] coordinator\.coordinator_loop: .+\n")
+
+
+def test_a_line_has_the_time_the_level_and_the_loop_in_the_format_that_log_readers_expect() -> None:
+    moment = datetime(2025, 10, 21, 8, 30, 15, tzinfo=ZoneInfo("America/Lima"))
+    made = line(moment, "INFO", "OLT-CENTRAL-01: changes", "event=TASK_ADDED id=7")
+    assert FORMAT.fullmatch(made)
+    assert made == (
+        "2025-10-21 08:30:15 [INFO] coordinator.coordinator_loop: OLT-CENTRAL-01: changes (event=TASK_ADDED id=7)\n"
+    )
+
+
+@pytest.mark.parametrize(
+    ("told", "kept"),
+    [
+        ("two\nlines\r\n2026 [CRITICAL] forged", "two lines 2026 [CRITICAL] forged"),
+        ("bell\x07 nul\x00 escape\x1b[31m", "bell nul escape [31m"),
+        ("next\x85line\u2028sep\u2029par", "next line sep par"),
+        ("right\u202eto left\u200b", "right to left"),
+        ("half \ud800 character", "half character"),
+        ("pictures \U0001f6a8 and \u2705 gone", "pictures and gone"),
+        ("Potencia óptica −21,4 dBm a 20 °C", "Potencia óptica −21,4 dBm a 20 °C"),
+    ],
+)
+def test_what_a_device_wrote_stays_on_its_line(told: str, kept: str) -> None:
+    assert clean(told) == kept
+
+
+def test_a_text_without_end_is_cut() -> None:
+    assert len(clean("x" * 100_000)) == LONGEST
+
 
 TERMS = {"Ethernet", "GPON", "LCDG", "LOAMi", "LOAi", "LOBi", "LOFi", "LOKi", "LOS", "LOSi", "LOSi/LOBi", "PON LOS",
          "SFi", "SUFi", "TIWi", "loopback"}  # fmt: skip
