@@ -36,6 +36,10 @@ class Clock:
     def cron(self) -> str | None:
         return f"*/{self.every} * * * *" if self.every else None
 
+    @property
+    def step(self) -> timedelta:
+        return timedelta(seconds=self.interval or 60 * (self.every or 0))
+
 
 @dataclass
 class Run:
@@ -77,20 +81,15 @@ class Node:
         return slot in self.skipped or any(run.slot == slot for run in self.runs)
 
     @property
-    def runs_now(self) -> bool:
-        return any(run.status == "RUNNING" for run in self.runs)
-
-    @property
     def active(self) -> tuple[int, Run] | None:
         return next(((at, run) for at, run in enumerate(self.runs) if run.active), None)
 
     def grid(self) -> Iterator[datetime]:
         """Its slots by arithmetic, from the first on."""
-        step = timedelta(seconds=self.clock.interval or 60 * (self.clock.every or 0))
         slot = self.first
         while True:
             yield slot
-            slot += step
+            slot += self.clock.step
 
 
 def next_cron(line: str, moment: datetime) -> datetime:
@@ -149,21 +148,18 @@ class World:
 
     def _passed(self, node: Node) -> list[datetime]:
         """The slots from the node's clock up to now, by arithmetic and not by the planner."""
-        step = timedelta(seconds=node.clock.interval or 60 * (node.clock.every or 0))
         slot, passed = node.next_run_at, []
         assert slot is not None
         while slot <= self.now:
             passed.append(slot)
-            slot += step
+            slot += node.clock.step
         return passed
 
     def _take(self, node: Node, new: NewExecution) -> None:
         self._supersede(node, new.supersedes)
         assert new.scheduled_for <= self.now, "before its time"
         assert node.active is None, "two of a node at once"
-        assert new.scheduled_for not in node.skipped and all(run.slot != new.scheduled_for for run in node.runs), (
-            "twice"
-        )
+        assert not node.has(new.scheduled_for), "twice"
         assert new.not_before is None or self.now <= new.not_before < new.overdue_at
         if self.from_end and node.ended_at is not None and node.clock.interval is not None:
             assert new.scheduled_for >= schedule.after_end(node.ended_at, node.clock.interval)
@@ -179,9 +175,8 @@ class World:
                 run.status, run.attempt, run.not_before = "RUNNING", run.attempt + 1, None
 
     def _may_start(self, node: Node, run: Run) -> bool:
-        busy = any(
-            other.active and other.active[1].status == "RUNNING" and other.olt == node.olt for other in self.nodes
-        )
+        on_olt = [other.active[1] for other in self.nodes if other.active and other.olt == node.olt]
+        busy = any(other.status == "RUNNING" for other in on_olt)
         ripe = run.not_before is None or run.not_before <= self.now
         return ripe and not busy and self.chance.random() < 0.8
 
@@ -210,11 +205,9 @@ class World:
         """One event: time with ticks, time without, a step of the wall clock, an OLT that goes or comes back."""
         if kind == "ticking":
             for _ in range(8):
-                dues = [node.next_run_at for node in self.nodes if node.next_run_at is not None]
-                soonest = min(dues, default=self.now)
-                self.now = max(self.now, soonest - SECOND) + timedelta(
-                    seconds=self.chance.uniform(0.8, 1 + amount / 1800)
-                )
+                soonest = min((node.next_run_at for node in self.nodes if node.next_run_at), default=self.now)
+                later = timedelta(seconds=self.chance.uniform(0.8, 1 + amount / 1800))
+                self.now = max(self.now, soonest - SECOND) + later
                 self.tick()
                 self.work()
         elif kind == "away":
