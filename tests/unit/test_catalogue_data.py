@@ -7,38 +7,25 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from ruamel.yaml import YAML
 
 from portal.domain import oid_text
 from portal.domain.catalogue_data import SECRET_COLUMNS, BrandData, CatalogueError, OidData, Shape, is_secret, parse
 from portal.domain.readings import ValueType
 from portal.domain.recognising import KnownModel, shortlist
 from portal.domain.statuses import NodeKind
+from testing import shipped
+from testing.shipped import FILES, brand, brands
 
-CATALOGUE = Path(__file__).parents[2] / "portal" / "catalogue"
 WALKS = Path(__file__).parents[3] / "shared" / "olt" / "walks"
-FILES = sorted(CATALOGUE.glob("*.yaml"))
 C6XX = ("C600", "C610", "C620")
-
-
-def load(path: Path) -> BrandData:
-    return parse(YAML(typ="safe").load(path), path.name)
-
-
-SHIPPED = {data.key: data for data in map(load, FILES)}
-FORMULAS = {data.key: {item.name: item.build() for item in data.formulas} for data in SHIPPED.values()}
-
-
-def oid(brand: str, name: str, models: tuple[str, ...] = ()) -> OidData:
-    return next(row for row in SHIPPED[brand].oids if (row.name, row.models) == (name, models))
 
 
 NAMED = "huawei zte fiberhome vsol bdcom cdata nokia ufiber generic"
 
 
 def test_every_maker_that_the_product_names_is_shipped_in_a_file_of_its_own() -> None:
-    assert set(NAMED.split()) <= set(SHIPPED)
-    assert [path.stem for path in FILES] == list(SHIPPED)
+    assert set(NAMED.split()) <= {data.key for data in brands()}
+    assert [path.stem for path in FILES] == [data.key for data in brands()]
 
 
 def broken(data: BrandData, row: OidData) -> list[str]:
@@ -46,7 +33,7 @@ def broken(data: BrandData, row: OidData) -> list[str]:
     spec = row.value_spec(data.state_maps_by_name)
     rules = {
         "its OID is in its one form": oid_text.normalise(row.oid) == row.oid,
-        "its formulas are in its file": {row.formula, *row.candidates} - {""} <= set(FORMULAS[data.key]),
+        "its formulas are in its file": {row.formula, *row.candidates} - {""} <= {item.name for item in data.formulas},
         "what sources contradict is not shipped": row.confidence != "low",
         "its values have its type": spec.type is row.type,
         "states, and nothing else, have a map": bool(spec.states) is (row.type is ValueType.STATE),
@@ -66,41 +53,41 @@ def broken(data: BrandData, row: OidData) -> list[str]:
 
 
 def test_every_shipped_row_can_be_used() -> None:
-    assert [rule for data in SHIPPED.values() for row in data.oids for rule in broken(data, row)] == []
+    assert [rule for data in brands() for row in data.oids for rule in broken(data, row)] == []
 
 
 def test_names_are_unique_for_each_model() -> None:
-    for data in SHIPPED.values():
+    for data in brands():
         keys = [(row.name, model) for row in data.oids for model in row.models or ("",)]
         assert len(keys) == len(set(keys)), data.key
         assert len({(row.name, row.variant) for row in data.oids}) == len(data.oids), data.key
 
 
-@pytest.mark.parametrize(("brand", "models"), [("huawei", ()), ("zte", ()), ("zte", C6XX)])
-def test_the_columns_that_templates_rely_on_exist(brand: str, models: tuple[str, ...]) -> None:
+@pytest.mark.parametrize(("key", "model"), [("huawei", ""), ("zte", ""), *(("zte", model) for model in C6XX)])
+def test_the_columns_that_templates_rely_on_exist(key: str, model: str) -> None:
     gets = "serial description rx_power olt_rx_power tx_power temperature distance model".split()
     kinds = dict.fromkeys(["last_down_cause", *(f"onu_{name}" for name in gets)], NodeKind.GET)
     kinds["onu_state"] = NodeKind.DISCOVERY
-    assert {name: oid(brand, name, models).kind for name in kinds} == kinds
-    assert oid(brand, "if_name").kind is NodeKind.TABLE
+    assert {name: shipped.row(f"{key}.{name}", model).kind for name in kinds} == kinds
+    assert shipped.row(f"{key}.if_name").kind is NodeKind.TABLE
 
 
 def test_generic_scalars_and_tables_have_their_shapes() -> None:
     shapes = dict.fromkeys("sys_descr sys_object_id sys_up_time sys_name".split(), (Shape.SCALAR, NodeKind.GET))
     tables = "if_name if_descr if_alias if_admin_status if_oper_status".split()
     shapes |= dict.fromkeys(tables, (Shape.PORT, NodeKind.TABLE))
-    assert {name: (oid("generic", name).shape, oid("generic", name).kind) for name in shapes} == shapes
+    assert {row.name: (row.shape, row.kind) for row in brand("generic").oids if row.name in shapes} == shapes
 
 
 def test_zte_optics_name_the_pon_port_after_the_onu() -> None:
-    for models in ((), C6XX):
-        suffixes = [oid("zte", name, models).index_suffix for name in ("onu_rx_power", "onu_olt_rx_power")]
-        assert suffixes == [".1", ""]
-    assert oid("zte", "onu_distance").oid == "1.3.6.1.4.1.3902.1012.3.11.4.1.2"
+    for model in ("", *C6XX):
+        names = ("zte.onu_rx_power", "zte.onu_olt_rx_power")
+        assert [shipped.row(name, model).index_suffix for name in names] == [".1", ""]
+    assert shipped.row("zte.onu_distance").oid == "1.3.6.1.4.1.3902.1012.3.11.4.1.2"
 
 
 def test_no_column_of_one_zte_tree_is_given_to_the_other() -> None:
-    for row in SHIPPED["zte"].oids:
+    for row in brand("zte").oids:
         assert oid_text.is_under(row.oid, "1.3.6.1.4.1.3902.1082") is bool(row.models and row.name != "if_name")
 
 
@@ -108,8 +95,8 @@ def test_the_recorded_c320_answers_the_distance_column() -> None:
     path = WALKS / "zxa10_c320.snmprec"
     if not path.exists():
         pytest.skip("recorded walk zxa10_c320.snmprec absent")
-    row = oid("zte", "onu_distance")
-    formula = FORMULAS["zte"][row.formula]
+    row = shipped.row("zte.onu_distance")
+    formula = shipped.formula(f"zte.{row.formula}")
     oids = [line.split("|", 1)[0] for line in path.read_text(encoding="utf-8", errors="replace").splitlines()]
     keys = [oid_text.index_of(item, row.oid) for item in oids if oid_text.is_under(item, row.oid)]
     assert len(keys) == 125
@@ -129,7 +116,7 @@ def test_the_recorded_c320_answers_the_distance_column() -> None:
     ],
 )
 def test_a_probe_is_matched_to_the_model_it_fits_best(object_id: str, descr: str, model: str | None) -> None:
-    known = [KnownModel(data.key, item) for data in SHIPPED.values() for item in data.models]
+    known = [KnownModel(data.key, item) for data in brands() for item in data.models]
     found = shortlist(known, f"1.3.6.1.4.1.{object_id}", descr)
     assert (found.decided and not found.unknown and found.decided.key or None) == model
 

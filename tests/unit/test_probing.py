@@ -1,6 +1,7 @@
 """The connection test asks little and says what decided; devices are fakes."""
 
 from collections.abc import Callable
+from functools import cache
 from typing import Any
 
 import pytest
@@ -9,17 +10,18 @@ from jobs import probing
 from jobs.snmp.fake import FakeSession, Faults, Value, fake_factory
 from portal.domain.composite import SnmpTarget
 from portal.domain.recognising import Families, Knowledge, KnownModel, shortlist
-from portal.services.cataloguing.catalogue import load_shipped
 from testing.fake_olts import Lease
+from testing.shipped import brands
 
 TARGET = SnmpTarget("192.0.2.1", 161, "2c", community="public")
 SYSTEM, ENTERPRISES = "1.3.6.1.2.1.1", "1.3.6.1.4.1"
 IF_NAME, IF_DESCR = probing.IF_NAME, probing.IF_DESCR
 
 
+@cache
 def knowledge() -> Knowledge:
     """What the shipped files know, with the spaces that names decide."""
-    documents = load_shipped()
+    documents = brands()
     models = tuple(KnownModel(data.key, model) for data in documents for model in data.models)
     readers = {data.key: [f.build() for f in data.formulas if f.kind == "string"] for data in documents}
     families = {}
@@ -32,9 +34,6 @@ def knowledge() -> Knowledge:
             (*readers[data.key], *readers["generic"]),
         )
     return Knowledge(models, families)
-
-
-KNOWLEDGE = knowledge()
 
 
 def device(
@@ -50,10 +49,8 @@ def device(
     return FakeSession(system | (rows or {}), faults=faults or Faults(), v1=v1)
 
 
-def ask(
-    session: FakeSession, known: Knowledge | None = KNOWLEDGE, clock: Callable[[], float] = lambda: 0.0
-) -> dict[str, Any]:
-    return probing.ask(TARGET, fake_factory(session), clock, known)
+def ask(session: FakeSession, clock: Callable[[], float] = lambda: 0.0) -> dict[str, Any]:
+    return probing.ask(TARGET, fake_factory(session), clock, knowledge())
 
 
 def named(root: str, names: dict[int, str]) -> dict[str, Value]:
@@ -80,7 +77,7 @@ def test_the_system_group_is_told_as_before() -> None:
 
 def test_without_knowledge_only_the_system_group_is_read() -> None:
     session = device("17409")
-    assert "brand" not in ask(session, None)
+    assert "brand" not in probing.ask(TARGET, fake_factory(session), lambda: 0.0, None)
     assert len(session.requests) == 1
 
 
@@ -144,7 +141,7 @@ def test_no_request_starts_after_the_patience_of_a_probe() -> None:
 def test_the_checkpoint_runs_before_each_request() -> None:
     session = device("17409")
     lease = Lease(session)
-    probing.ask(TARGET, fake_factory(session), lambda: 0.0, KNOWLEDGE, lease)
+    probing.ask(TARGET, fake_factory(session), lambda: 0.0, knowledge(), lease)
     assert lease.seen == list(range(len(session.requests)))
 
 
@@ -158,7 +155,7 @@ def test_a_device_that_is_silent_or_hides_its_system_group_is_a_failed_probe() -
 def test_the_longest_prefix_wins_and_whole_sub_identifiers_count() -> None:
     keys = {"2011.2.248.7": "huawei.MA5608T", "2011.2.2481": "huawei.MA5800", "20112.2.248": None}
     found = {
-        key: shortlist(KNOWLEDGE.models, f"{ENTERPRISES}.{key}", "Huawei Integrated Access Software") for key in keys
+        key: shortlist(knowledge().models, f"{ENTERPRISES}.{key}", "Huawei Integrated Access Software") for key in keys
     }
     decided = {key: one.decided.key if one.decided and not one.unknown else None for key, one in found.items()}
     assert decided == keys

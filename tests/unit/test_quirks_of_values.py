@@ -1,29 +1,26 @@
 """Quirks of real OLTs in indexes and values, decoded by the shipped rows. No sockets."""
 
+from functools import cache
+
 import pytest
 
-from portal.domain.catalogue_data import SECRET_COLUMNS, BrandData, OidData
+from portal.domain.catalogue_data import SECRET_COLUMNS
 from portal.domain.formulas import IndexFormula, Position
 from portal.domain.proof import Agreement, prove, read_interfaces
 from portal.domain.readings import RawValue, Reading, decode
 from portal.domain.recognising import By, KnownModel, by_subtree, shortlist
 from portal.domain.statuses import NodeKind
-from portal.services.cataloguing.catalogue import load_shipped
-
-SHIPPED: dict[str, BrandData] = {data.key: data for data in load_shipped()}
-MODELS = [KnownModel(data.key, model) for data in SHIPPED.values() for model in data.models]
+from testing.shipped import brand, brands, column, formula, row
 
 
-def row(key: str, model: str = "") -> OidData:
-    brand, _, name = key.partition(".")
-    return next(
-        one for one in SHIPPED[brand].oids if one.name == name and (model in one.models if model else not one.models)
-    )
+@cache
+def models() -> list[KnownModel]:
+    return [KnownModel(data.key, model) for data in brands() for model in data.models]
 
 
 def meaning(key: str, raw: RawValue, model: str = "") -> Reading:
     """What the shipped row makes of one raw value."""
-    return decode(row(key, model).value_spec(SHIPPED[key.partition(".")[0]].state_maps_by_name), "1", raw)
+    return decode(column(key, model), "1", raw)
 
 
 def values(key: str, *raws: RawValue, model: str = "") -> list[object]:
@@ -34,28 +31,24 @@ def online(key: str, raw: RawValue, model: str = "") -> bool | None:
     return meaning(key, raw, model).online
 
 
-def formula(brand: str, name: str) -> IndexFormula:
-    return next(item.build() for item in SHIPPED[brand].formulas if item.name == name)
-
-
 # --- C. Indexes
 
 
 def test_quirk_18_an_index_printed_as_negative_is_the_same_port() -> None:
     numbers = ("-100654848", "4194312448", "-100654848.2")
     port, onu = Position(slot=1, port=1), Position(slot=1, port=1, onu=2)
-    assert [formula("huawei", "huawei_gpon").decode(number) for number in numbers] == [port, port, onu]
+    assert [formula("huawei.huawei_gpon").decode(number) for number in numbers] == [port, port, onu]
 
 
 def test_quirk_19_the_interface_table_is_no_witness_for_a_column_that_is_not_keyed_by_it() -> None:
-    column, interfaces = row("zte.onu_state"), read_interfaces([("268501248", "gpon_1/2/2")], names_of("zte"))
-    proof = prove(f"{column.oid}.268501248.3", column.oid, formula("zte", "zte_1012"), interfaces, by_ifindex=False)
+    oid, interfaces = row("zte.onu_state").oid, read_interfaces([("268501248", "gpon_1/2/2")], names_of("zte"))
+    proof = prove(f"{oid}.268501248.3", oid, formula("zte.zte_1012"), interfaces, by_ifindex=False)
     assert proof.position == Position(slot=1, port=1, onu=3, frame=1)
     assert proof.verdict is Agreement.NOT_CHECKED
 
 
-def names_of(brand: str) -> list[IndexFormula]:
-    built = [item.build() for key in (brand, "generic") for item in SHIPPED[key].formulas]
+def names_of(maker: str) -> list[IndexFormula]:
+    built = [item.build() for key in (maker, "generic") for item in brand(key).formulas]
     return [one for one in built if one.reads_names]
 
 
@@ -72,7 +65,7 @@ def names_of(brand: str) -> list[IndexFormula]:
 def test_quirk_21_where_a_sysobjectid_is_shared_the_subtree_that_answers_decides(
     object_id: str, subtree: str, model: str
 ) -> None:
-    before = shortlist(MODELS, f"1.3.6.1.4.1.{object_id}", "site 7")
+    before = shortlist(models(), f"1.3.6.1.4.1.{object_id}", "site 7")
     found = by_subtree(before, {f"1.3.6.1.4.1.{subtree}"})
     assert found.decided is not None and found.decided.key == model
     if before.decided is None:
@@ -80,14 +73,14 @@ def test_quirk_21_where_a_sysobjectid_is_shared_the_subtree_that_answers_decides
 
 
 def test_quirk_22_no_maker_is_told_by_sysdescr_alone_where_its_identity_is_known() -> None:
-    assert shortlist(MODELS, "1.3.6.1.4.1.9.1.1", "Huawei Integrated Access Software").unknown
+    assert shortlist(models(), "1.3.6.1.4.1.9.1.1", "Huawei Integrated Access Software").unknown
     for lying_or_broken in ("V1600GS", "BDCOM(tm) GP3600-16B Software\nhardware version"):
-        found = shortlist(MODELS, "1.3.6.1.4.1.3320.1.390.0", lying_or_broken)
+        found = shortlist(models(), "1.3.6.1.4.1.3320.1.390.0", lying_or_broken)
         assert found.decided is not None and found.decided.key == "bdcom.GP3600-16B"
 
 
 def test_quirk_26_an_onu_number_is_what_the_index_says_however_large_the_gap() -> None:
-    b = formula("zte", "zte_1082")
+    b = formula("zte.zte_1082")
     assert [b.decode(f"285278465.{number}").onu for number in (1, 15, 80, 81, 87)] == [1, 15, 80, 81, 87]  # type: ignore[union-attr]
 
 
@@ -166,7 +159,7 @@ def test_quirk_34_columns_that_look_alike_have_names_and_meanings_of_their_own()
     assert (admin.oid.rpartition(".46.1.")[2], state.oid.rpartition(".46.1.")[2]) == ("1", "15")
     assert (online("huawei.onu_admin_state", 1), online("huawei.onu_state", 1)) == (None, True)
     bound = "1.3.6.1.4.1.3320.101.11.1.1.6"
-    assert all(one.oid != bound for one in SHIPPED["bdcom"].oids), "the bind table has another enumeration"
+    assert all(one.oid != bound for one in brand("bdcom").oids), "the bind table has another enumeration"
 
 
 def test_quirk_35_a_serial_in_any_of_its_forms_is_one_serial() -> None:
@@ -210,7 +203,7 @@ def test_quirk_42_a_column_that_counts_the_wrong_thing_says_so_in_the_catalogue(
 
 
 def test_quirk_43_a_distance_of_zero_or_less_is_no_distance() -> None:
-    for data in SHIPPED.values():
+    for data in brands():
         for one in (one for one in data.oids if one.name.endswith("onu_distance")):
             spec = one.value_spec(data.state_maps_by_name)
             assert [decode(spec, "1", raw).value for raw in (0, -1)] == [None, None], data.key
@@ -223,7 +216,7 @@ def test_quirk_44_a_port_is_known_in_each_of_its_spellings() -> None:
 
 
 def test_quirk_46_no_list_of_onus_or_ports_is_made_from_the_type_or_state_of_interfaces() -> None:
-    discoveries = [one for data in SHIPPED.values() for one in data.oids if one.kind is NodeKind.DISCOVERY]
+    discoveries = [one for data in brands() for one in data.oids if one.kind is NodeKind.DISCOVERY]
     assert discoveries and not [one.name for one in discoveries if one.oid.startswith("1.3.6.1.2.1.")]
 
 
@@ -234,22 +227,22 @@ def test_quirk_47_the_largest_counter_is_no_count() -> None:
 
 def test_quirk_48_where_a_counter_is_offered_so_is_what_tells_that_it_started_over() -> None:
     """The product makes no rates; who makes them from what it read needs ifCounterDiscontinuityTime beside."""
-    names = {row.name for row in SHIPPED["generic"].oids}
+    names = {row.name for row in brand("generic").oids}
     assert {"if_in_octets", "if_out_octets", "if_counter_discontinuity"} <= names
 
 
 def test_quirk_50_traffic_is_counted_with_64_bits_or_not_at_all() -> None:
     """ifInOctets and ifOutOctets wrap within 34 s at 1 Gbit/s."""
     short = {"1.3.6.1.2.1.2.2.1.10", "1.3.6.1.2.1.2.2.1.16"}
-    assert [row.name for data in SHIPPED.values() for row in data.oids if row.oid in short] == []
+    assert [row.name for data in brands() for row in data.oids if row.oid in short] == []
 
 
 def test_quirk_54_no_tree_that_was_only_ever_copied_is_in_the_catalogue() -> None:
     invented = ("5765.", "6527.3.1.2.33.", "6321.1.2.2.4.", "3902.1082.500.10.2.8.")
     trees = tuple(f"1.3.6.1.4.1.{tree}" for tree in invented)
-    assert [one.name for data in SHIPPED.values() for one in data.oids if one.oid.startswith(trees)] == []
+    assert [one.name for data in brands() for one in data.oids if one.oid.startswith(trees)] == []
 
 
 def test_quirk_57_no_shipped_column_holds_a_password() -> None:
-    held = {one.oid for data in SHIPPED.values() for one in data.oids}
+    held = {one.oid for data in brands() for one in data.oids}
     assert not held & set(SECRET_COLUMNS)

@@ -13,10 +13,10 @@ from portal.domain.log_lines import LONGEST, clean, line
 from portal.domain.messages import Message
 from portal.domain.series import Step
 from portal.domain.statuses import ErrorKind, LossCause, OltState, SkipReason
-from portal.services.cataloguing.catalogue import load_shipped
 from portal.web.metrics import EPON, METRICS, chart, meaning
 from portal.web.state_words import STATE_WORDS
 from testing.cast import DAY, NOW
+from testing.shipped import brands
 from testing.tables import differing
 
 
@@ -71,17 +71,17 @@ TERMS = {"Ethernet", "GPON", "LCDG", "LOAMi", "LOAi", "LOBi", "LOFi", "LOKi", "L
 
 
 def test_every_reading_of_the_catalogue_has_a_name() -> None:
-    names = {oid.name.removeprefix(EPON) for brand in load_shipped() for oid in brand.oids}
+    names = {oid.name.removeprefix(EPON) for brand in brands() for oid in brand.oids}
     assert names - set(METRICS) == set()
 
 
 def test_every_state_of_the_catalogue_has_words_or_is_a_term() -> None:
-    labels = {state.label for brand in load_shipped() for one in brand.state_maps for state in one.states.values()}
+    labels = {state.label for brand in brands() for one in brand.state_maps for state in one.states.values()}
     assert labels == set(STATE_WORDS) | TERMS
 
 
 def test_the_readings_whose_texts_are_states_are_those_with_a_state_map() -> None:
-    coded = {oid.name.removeprefix(EPON) for brand in load_shipped() for oid in brand.oids if oid.states}
+    coded = {oid.name.removeprefix(EPON) for brand in brands() for oid in brand.oids if oid.states}
     assert coded == {name for name, known in METRICS.items() if known.coded}
 
 
