@@ -13,6 +13,9 @@ ACTOR = "rosa"
 PASSWORD = "planted password"
 COMMUNITY = "planted-community"
 
+TEMPO = 5
+"""Five seconds of the product are one of a test with its processes; more, and a loaded machine would be late."""
+
 
 def at(text: str) -> datetime:
     """That time of day ("10:05" or "10:05:30") on the day of NOW."""

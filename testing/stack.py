@@ -19,12 +19,12 @@ from app import create_app
 from config import Settings, load_settings
 from portal.extensions import db
 from testing import host_clock
+from testing.cast import TEMPO
 from testing.host_clock import HostClock
 from testing.redis_proxy import RedisProxy, redis_proxy
 from testing.redis_server import RedisServer, redis_server
 
 ROOT = Path(__file__).resolve().parents[1]
-TEMPO = 5  # five seconds of the product are one of a test; more, and a loaded machine would be late
 ENTRIES = {
     "scheduler": ("scheduler", "run"),
     "pollers": ("work",),

@@ -13,7 +13,7 @@ from portal.domain.tempo import NORMAL
 from scheduler import periodic
 from scheduler.process import LeaderScheduler
 from testing import settings_page
-from testing.stack import TEMPO
+from testing.cast import TEMPO
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "settings.md"
 
