@@ -166,20 +166,16 @@ def test_an_olt_that_does_not_answer_is_given_up_probed_and_found_again() -> Non
     assert len(failed) == 3 and all(run.attempt > 1 for run in failed[:2])
 
 
-def test_a_killed_poller_is_missed_when_its_lease_has_run_out_and_its_run_begins_again() -> None:
-    killed = TEN + 63 * SECOND
-    events = ((killed, PollersUp(False, killed=True)), (killed + SECOND, PollersUp(True)))
-    machine = one_node(*events, until=TEN + 3 * MINUTE)
-    (run,) = ended(machine)
-    assert (run.losses, run.attempt, run.status) == (1, 2, ExecutionStatus.SUCCESS)
-    assert run.started_at == TEN + 80 * SECOND  # 15 s of lease, and the reaper's next pass
-
-
-def test_a_poller_that_is_told_to_stop_hands_its_run_over_at_once() -> None:
-    stopped = TEN + 63 * SECOND
-    events = ((stopped, PollersUp(False)), (stopped + SECOND, PollersUp(True)))
+@pytest.mark.parametrize(
+    ("killed", "losses", "again"),
+    [(True, 1, TEN + 80 * SECOND), (False, 0, TEN + 64 * SECOND)],  # 15 s of lease, and the reaper's next pass
+    ids=["one that is killed is missed when its lease has run out", "one that is told to stop hands it over at once"],
+)
+def test_the_run_of_a_poller_that_goes_begins_again(killed: bool, losses: int, again: datetime) -> None:
+    gone = TEN + 63 * SECOND
+    events = ((gone, PollersUp(False, killed=killed)), (gone + SECOND, PollersUp(True)))
     (run,) = ended(one_node(*events, until=TEN + 3 * MINUTE))
-    assert (run.losses, run.attempt, run.started_at) == (0, 2, stopped + SECOND)
+    assert (run.losses, run.attempt, run.status, run.started_at) == (losses, 2, ExecutionStatus.SUCCESS, again)
 
 
 def test_a_disabled_olt_ends_what_runs_and_its_hour_is_interrupted() -> None:
@@ -218,9 +214,8 @@ def test_the_checker_sees_a_slot_that_was_run_twice_and_one_that_was_lost() -> N
     twice, lost = sorted(runs)[:2]
     runs[twice].append(runs[twice][0])
     runs[lost].clear()
-    assert [line.split(": ")[1] for line in machine.wrong_slots()] == [
-        "1 on the grid, 2 states", "1 on the grid, 0 states",
-    ]  # fmt: skip
+    wrong = [line.split(": ")[1] for line in machine.wrong_slots()]
+    assert wrong == ["1 on the grid, 2 states", "1 on the grid, 0 states"]
 
 
 @pytest.mark.parametrize("more", [(), (NodeSpec(2, 2, "other", NodeKind.GET, 60, first=TEN + MINUTE),)])
@@ -290,11 +285,9 @@ def test_pollers_of_a_site_see_only_its_olts() -> None:
 
 def test_what_if_shows_what_more_pollers_and_longer_intervals_would_bring() -> None:
     next_cron = cron_in("UTC")
-    world = many_olts(TEN, 5, next_cron, olts=12, nodes=3, intervals=(300,))
-    poor = replace(world, rules=Rules({ALL_SITES: 1}))
-    present = outlook(poor, TEN, 3, 1, next_cron)
-    richer = outlook(apply(poor, Change(pollers=20)), TEN, 3, 1, next_cron)
-    slower = outlook(apply(poor, Change(intervals={"node-1": 3600}, disabled=("node-2",))), TEN, 3, 1, next_cron)
+    poor = replace(many_olts(TEN, 5, next_cron, olts=12, nodes=3, intervals=(300,)), rules=Rules({ALL_SITES: 1}))
+    changes = (Change(), Change(pollers=20), Change(intervals={"node-1": 3600}, disabled=("node-2",)))
+    present, richer, slower = (outlook(apply(poor, change), TEN, 3, 1, next_cron) for change in changes)
     assert present.met < richer.met == richer.quotas
     assert present.delay_p95 > 60 > richer.delay_p95
     assert present.pool_busy > 95 and richer.pool_busy < 75
