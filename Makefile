@@ -10,6 +10,8 @@ ORDER := --randomly-seed=14
 # Compiled tests are kept: compiling them costs more than running one.
 PYTEST := env -u PYTHONDONTWRITEBYTECODE $(PY) -m pytest $(ORDER)
 PARALLEL := -n 2 --dist worksteal
+# Tests that start processes wait for them most of the time.
+WAITING := -n 3 --dist worksteal
 
 .PHONY: help
 help: ## List the targets
@@ -41,9 +43,9 @@ test: ## Install what tests need and run all of them (ARGS="tests/faults -k name
 	ops/setup --dev
 ifeq ($(ARGS),)
 	@status=0; \
-	$(PYTEST) $(PARALLEL) -m "not clock" tests/unit tests/source tests/integration tests/walks tests/faults || status=1; \
+	$(PYTEST) $(WAITING) -m "not clock" tests/unit tests/source tests/integration tests/walks tests/faults || status=1; \
 	$(PYTEST) $(PARALLEL) tests/e2e || status=1; \
-	$(PYTEST) -m clock tests/integration tests/faults || status=1; \
+	$(PYTEST) $(PARALLEL) -m clock tests/integration tests/faults || status=1; \
 	exit $$status
 else
 	$(PYTEST) $(ARGS)
