@@ -2,27 +2,16 @@
 
 from datetime import timedelta
 
-import pytest
-from bs4 import Tag
 from flask import Flask
-from sqlalchemy import delete, func, select, update
+from sqlalchemy import select
 
 from portal import clock
 from portal.domain.statuses import OltState
 from portal.extensions import db
-from portal.tables import (
-    AuditLog,
-    Credential,
-    Olt,
-    Poller,
-    QuotaTracker,
-    QuotaViolation,
-    SchedulerState,
-    WorkflowNode,
-)
+from portal.tables import AuditLog, Olt, Poller, QuotaTracker, QuotaViolation, SchedulerState, WorkflowNode
 from testing import builders, seed
-from testing.pages import Visitor, path_of, soup, text_of, texts
-from testing.web import english, statements, update_rows, written
+from testing.pages import Visitor, element, missing, path_of, soup, text_of, texts
+from testing.web import add_olts, delete_rows, english, statements, stored, update_rows
 
 
 def wrong(person: Visitor) -> dict[str, str]:
@@ -34,10 +23,8 @@ def wrong(person: Visitor) -> dict[str, str]:
 def calm(app: Flask) -> None:
     """Nothing is wrong any more."""
     seed.keep_alive(app)
-    with written(app) as session:
-        session.execute(delete(QuotaViolation))
-        session.execute(delete(QuotaTracker))
-        session.execute(update(Poller).values(busy_last_minute=10))
+    delete_rows(app, QuotaViolation, QuotaTracker)
+    update_rows(app, Poller, busy_last_minute=10)
 
 
 def test_a_calm_system_says_so(seeded: Flask) -> None:
@@ -48,20 +35,16 @@ def test_a_calm_system_says_so(seeded: Flask) -> None:
 
 def test_olts_that_do_not_answer_come_with_since_and_why_and_lead_to_their_page(seeded: Flask) -> None:
     calm(seeded)
-    with written(seeded) as session:
-        ago = clock.now() - timedelta(minutes=12)
-        lost = {"state": OltState.UNREACHABLE, "state_since": ago, "consecutive_failures": 5}
-        session.execute(update(Olt).where(Olt.id == 1).values(**lost))
-        paused = {"state": OltState.PAUSED, "state_since": ago, "paused_reason": "power works"}
-        session.execute(update(Olt).where(Olt.id == 2).values(**paused))
+    ago = clock.now() - timedelta(minutes=12)
+    update_rows(seeded, Olt, Olt.id == 1, state=OltState.UNREACHABLE, state_since=ago, consecutive_failures=5)
+    update_rows(seeded, Olt, Olt.id == 2, state=OltState.PAUSED, state_since=ago, paused_reason="power works")
     found = wrong(english(seeded, "viewer"))
     assert found["OLT-LIMA-01 does not answer: 5 time-outs in a row 12 min"] == "/olts/1"
     assert found["OLT-CUSCO-02 paused: power works 12 min"] == "/olts/2"
 
 
 def test_more_olts_than_can_be_named_lead_to_the_list(seeded: Flask) -> None:
-    with written(seeded) as session:
-        builders.more_olts(session, 12, state=OltState.UNREACHABLE, state_since=clock.now())
+    add_olts(seeded, 12, state=OltState.UNREACHABLE, state_since=clock.now())
     assert wrong(english(seeded))["4 more do not answer"] == "/olts/?state=unreachable"
 
 
@@ -90,14 +73,9 @@ def test_violations_count_until_somebody_acknowledges_them(seeded: Flask) -> Non
 
 def test_the_runs_of_a_day_are_drawn_from_the_promises(seeded: Flask) -> None:
     page = soup(english(seeded).get("/"))
-    bars = page.select(".ds-runs g")
-    assert len(bars) == 25
-    with seeded.app_context():
-        since = clock.now().replace(minute=0, second=0, microsecond=0) - timedelta(days=1)
-        done = db.session.scalar(
-            select(func.sum(QuotaTracker.quota_completed)).where(QuotaTracker.period_start >= since)
-        )
-    assert f"runs done {done}" in text_of(page.select(".ds-key")[0])
+    since = clock.now().replace(minute=0, second=0, microsecond=0) - timedelta(days=1)
+    done = sum(stored(seeded, select(QuotaTracker.quota_completed).where(QuotaTracker.period_start >= since)))
+    assert (len(page.select(".ds-runs g")), missing(element(page, ".ds-key"), f"runs done {done}")) == (25, [])
 
 
 def test_the_page_costs_no_more_for_many_olts(seeded: Flask) -> None:
@@ -115,19 +93,9 @@ def steps(person: Visitor) -> list[str]:
     card = soup(person.get("/")).select_one("#first-steps")
     if card is None:
         return []
-    done = texts(card, ".is-done strong")
-    button, title = card.select_one(".is-next a"), card.select_one(".is-next strong")
-    assert isinstance(title, Tag)
-    return [*done, f"→ {title.get_text()}", str(button["href"]) if button else ""]
-
-
-@pytest.fixture
-def people(app: Flask) -> Flask:
-    """Users and nothing else."""
-    seed.seed(app, "empty")
-    with written(app) as session:
-        session.execute(delete(Credential))
-    return app
+    button = card.select_one(".is-next a")
+    title = text_of(element(card, ".is-next strong"))
+    return [*texts(card, ".is-done strong"), f"→ {title}", str(button["href"]) if button else ""]
 
 
 def test_the_first_steps_lead_from_a_credential_to_a_live_onu(people: Flask) -> None:
@@ -150,8 +118,7 @@ def test_the_first_steps_are_put_away_for_everybody(people: Flask) -> None:
     answer = person.post("/first-steps/hide")
     assert (answer.status_code, path_of(answer)) == (303, "/")
     assert steps(english(people, "viewer")) == []
-    with people.app_context():
-        assert db.session.scalars(select(AuditLog.action)).all().count("first_run.dismiss") == 1
+    assert stored(people, select(AuditLog.action)).count("first_run.dismiss") == 1
     assert english(people, "viewer").post("/first-steps/hide").status_code == 403
 
 
