@@ -1,20 +1,26 @@
-"""Commands: what they print, on which stream, and with which exit code."""
+"""Commands, those of channels, tokens and templates too: what they print, on which stream, with which exit code."""
 
 import json
 import stat
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
+from click.testing import Result
 from cryptography.fernet import Fernet
 from flask import Flask
+from sqlalchemy import select
 
+from portal import notify
 from portal.cli import inventory as inventory_commands
 from portal.cli.commands import COMMANDS
 from portal.domain.statuses import ExecutionStatus, PollerStatus
 from portal.extensions import db
+from portal.services.importing import inventory
 from portal.services.network import olts
-from portal.tables import Olt, User, WorkflowNode
+from portal.services.people import tokens
+from portal.tables import ApiToken, Channel, Olt, User, WorkflowNode
 from testing.builders import (
     make_catalogue,
     make_credential,
@@ -24,9 +30,13 @@ from testing.builders import (
     make_poller,
     make_pool,
 )
-from testing.cast import COMMUNITY
+from testing.cast import ACTOR, COMMUNITY
 from testing.commands import Run, commands
+from testing.web import stored, update_rows
 from tests.unit.test_inventory_file import EXAMPLE
+
+SECRET = "planted-hook-token"
+TARGET = f"json://127.0.0.1:1/{SECRET}"
 
 
 @pytest.fixture
@@ -133,8 +143,7 @@ def test_a_demonstration_that_somebody_deleted_or_renamed_does_not_come_back(
         else:
             olts.delete(olt.id, "seen enough", "rosa", now)
     assert "left as it is" in run("demo", "ensure").stderr
-    with app.app_context():
-        assert db.session.query(Olt).count() == 2
+    assert len(stored(app, select(Olt))) == 2
 
 
 def test_the_catalogue_is_brought_up_to_the_shipped_files(run: Run) -> None:
@@ -159,8 +168,7 @@ def test_users_are_added_listed_and_given_new_passwords(app: Flask, run: Run) ->
     assert "rosa" in run("user", "list").stdout
     run("user", "passwd", "rosa", text=twice)
     assert "no user nobody" in run("user", "passwd", "nobody", text=twice, code=1).stderr
-    with app.app_context():
-        assert db.session.query(User).one().session_epoch == 1
+    assert stored(app, select(User.session_epoch)) == [1]
 
 
 def test_a_new_key_is_a_fernet_key(run: Run) -> None:
@@ -218,3 +226,171 @@ def test_an_exported_file_is_not_left_half_written(app: Flask, run: Run, tmp_pat
     run("export", str(file), code=1)
     assert file.read_text(encoding="utf-8") == "before"
     assert stat.S_ISREG(file.stat().st_mode)
+
+
+# ------------------------------------------------------------------------------------------------------------- channels
+
+
+@pytest.fixture
+def channel(app: Flask) -> Run:
+    """Runs `flask channel <words>`; expects exit code `code`, and that nothing secret is printed."""
+
+    def command(*words: str, **more: Any) -> Result:
+        result = commands(app, "channel")(*words, **more)
+        assert SECRET not in result.output
+        return result
+
+    return command
+
+
+def test_add_asks_for_the_address_without_showing_it(app: Flask, channel: Run) -> None:
+    words = ("--kind", "system", "--severity", "HIGH", "--quiet", "22:00-07:00")
+    assert "channel noc added" in channel("add", "noc", *words, text=f"{TARGET}\n").output
+    with app.app_context():
+        row = db.session.query(Channel).one()
+        assert (row.target, row.alert_kinds, row.min_severity) == (TARGET, ["system"], "HIGH")
+        assert (row.quiet_start, row.quiet_end) == (1320, 420)
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (("--target", f"gopher://{SECRET}"), "target: begins with no service that is known"),
+        (("--target", TARGET, "--quiet", "22-7"), "must be a time of day"),
+        (("--target", TARGET, "--quiet", "22:00"), "quiet_end: is the start too"),
+        (("--target", TARGET, "--per-hour", "0"), "per_hour: must be a whole number"),
+    ],
+)
+def test_what_makes_no_sense_is_refused_in_words(channel: Run, words: tuple[str, ...], told: str) -> None:
+    assert told in channel("add", "noc", *words, code=1).stderr
+
+
+def test_list_shows_service_host_and_state(channel: Run) -> None:
+    assert "there is no channel" in channel("list").output
+    channel("add", "noc", "--target", TARGET)
+    assert "json://127.0.0.1  not tried" in channel("list").output
+    (row,) = json.loads(channel("list", "--json").stdout)
+    assert (row["name"], row["address"], row["per_hour"], row["quiet"]) == ("noc", "json://127.0.0.1", 30, "")
+
+
+def test_test_prints_the_true_answer_and_fails_when_it_is_no(channel: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    channel("add", "noc", "--target", TARGET)
+    sent: list[str] = []
+    monkeypatch.setattr(notify, "send", lambda url, title, body: sent.append(url))
+    assert "the receiver took the test message" in channel("test", "noc").output
+
+    def refuse(*_message: str) -> None:
+        raise notify.DeliveryFailed(notify.WHO_ARE_YOU, "error=401")
+
+    monkeypatch.setattr(notify, "send", refuse)
+    assert "refused the user, password or token: error=401" in channel("test", "noc", code=1).stderr
+    assert sent == [TARGET]
+
+
+def test_delete_asks_first_and_names_what_is_not_there(app: Flask, channel: Run) -> None:
+    channel("add", "noc", "--target", TARGET)
+    channel("delete", "noc", code=1, text="n\n")
+    channel("delete", "noc", "--yes")
+    assert "there is no channel of this name" in channel("delete", "noc", "--yes", code=1).stderr
+    assert stored(app, select(Channel)) == []
+
+
+# --------------------------------------------------------------------------------------------------------------- tokens
+
+
+@pytest.fixture
+def token(app: Flask) -> Run:
+    """Runs `flask token <words>`; expects exit code `code`."""
+    return commands(app, "token")
+
+
+def test_add_prints_the_token_alone_on_stdout_and_what_it_is_on_stderr(app: Flask, token: Run) -> None:
+    result = token("add", "CI", "--role", "operator")
+    clear = result.stdout.removesuffix("\n")
+    assert "token ci with role operator" in result.stderr
+    with app.app_context():
+        found = tokens.authenticate(clear, datetime.now(UTC))
+    assert found is not None and (found.name, found.role) == ("ci", "operator")
+
+
+def test_a_token_is_shown_once_and_never_listed(token: Run) -> None:
+    clear = token("add", "ci").stdout.strip()
+    for listed in (token("list").output, token("list", "--json").output):
+        assert clear not in listed
+        assert clear[:12] in listed
+
+
+def test_add_in_json_says_when_it_ends(token: Run) -> None:
+    made = json.loads(token("add", "ci", "--expires", "30", "--json").stdout)
+    assert made.keys() == {"name", "role", "expires_at", "token"}
+    left = datetime.fromisoformat(made["expires_at"]) - datetime.now(UTC)
+    assert timedelta(days=29, hours=23) < left <= timedelta(days=30)
+
+
+def test_list_tells_active_expired_and_revoked_apart(app: Flask, token: Run) -> None:
+    assert "flask token add NAME" in token("list").stdout
+    assert json.loads(token("list", "--json").stdout) == []
+    for name in ("active", "old", "stolen"):
+        token("add", name, "--expires", "1")
+    token("revoke", "stolen")
+    update_rows(app, ApiToken, ApiToken.name == "old", expires_at=datetime.now(UTC) - timedelta(days=1))
+    states = {row["name"]: row["state"] for row in json.loads(token("list", "--json").stdout)}
+    assert states == {"active": "active", "old": "expired", "stolen": "revoked"}
+    heads = token("list").stdout.splitlines()[0].split()
+    assert heads == ["NAME", "PREFIX", "ROLE", "STATE", "CREATED", "EXPIRES", "LAST", "USED", "REVOKED"]
+
+
+def test_revoke_says_whether_it_had_been_done_before(token: Run) -> None:
+    token("add", "ci")
+    assert token("revoke", "ci").stdout == "token revoked\n"
+    assert token("revoke", "ci").stdout == "this token had been revoked before\n"
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "told"),
+    [
+        (("add", "two words"), 1, "name: must be 1 to 64 letters"),
+        (("add", "taken"), 1, "choose another name"),
+        (("add", "ci", "--role", "root"), 2, "'viewer', 'operator', 'admin'"),
+        (("add", "ci", "--expires", "0"), 2, "1<=x<=3650"),
+        (("add", "ci", "--expires", "soon"), 2, "not a valid integer"),
+        (("add",), 2, "NAME"),
+        (("revoke", "nobody"), 1, "there is no token nobody: `flask token list` shows them"),
+    ],
+)
+def test_a_mistake_is_told_on_stderr(token: Run, words: tuple[str, ...], code: int, told: str) -> None:
+    token("add", "taken")
+    result = token(*words, code=code)
+    assert (told in result.stderr, result.stdout) == (True, "")
+
+
+# ------------------------------------------------------------------------------------------------------------ templates
+
+FILE = """
+templates: [{name: basic, nodes: [{key: state, kind: discovery, oid: huawei.onu_state, interval: 15m}]}]
+olts: [{name: A, address: 10.0.0.1, brand: huawei, credential: lab, template: basic}]
+"""
+
+
+@pytest.fixture
+def basic(app: Flask, now: datetime) -> None:
+    """The template basic of one node, which one OLT has."""
+    with app.app_context():
+        make_catalogue()
+        make_credential()
+        inventory.load(FILE, dry_run=False, actor=ACTOR, now=now)
+
+
+def test_templates_are_listed_with_their_switch_and_how_much_hangs_on_them(run: Run, basic: None) -> None:
+    lines = run("template", "list").stdout.splitlines()
+    assert [line.split() for line in lines] == [["TEMPLATE", "ENABLED", "NODES", "OLTS"], ["basic", "yes", "1", "1"]]
+    assert run("template", "disable", "basic").stdout == "template basic is disabled\n"
+    told = {"id": 1, "name": "basic", "description": "", "enabled": False, "nodes": 1, "olts": 1}
+    assert json.loads(run("template", "list", "--json").stdout) == [told]
+    assert run("template", "enable", "basic").stdout == "template basic is enabled\n"
+
+
+def test_no_template_and_an_unknown_one_are_told_in_words(run: Run) -> None:
+    assert run("template", "list").stdout == "there is no template\n"
+    result = run("template", "disable", "basik", code=1)
+    assert (result.stdout, "there is no template basik" in result.stderr) == ("", True)

@@ -1,7 +1,6 @@
 """Planning from outside the portal: the REST API and the commands."""
 
 import json
-from collections.abc import Iterator
 from datetime import UTC, datetime
 
 import pytest
@@ -17,7 +16,7 @@ from testing.web import written
 
 
 @pytest.fixture
-def built(app: Flask) -> Iterator[Flask]:
+def built(app: Flask) -> Flask:
     """OLT-LIMA with `rx`: 100 s each five minutes, planned for this hour."""
     now = datetime.now(UTC)
     with app.app_context():
@@ -29,7 +28,7 @@ def built(app: Flask) -> Iterator[Flask]:
         session.flush()
         hour = quota.hour_at(now) + quota.HOUR
         plans.make(session, [1], hour, now, "task_added")
-    yield app
+    return app
 
 
 def test_the_api_tells_how_the_work_of_an_olt_fits(built: Flask) -> None:
@@ -44,24 +43,17 @@ def test_the_api_tells_how_the_work_of_an_olt_fits(built: Flask) -> None:
 def test_the_api_gives_the_plans_of_an_olt_with_their_slots(built: Flask) -> None:
     client = by_token(built, "viewer")
     (found,) = client.get("/plans/?olt=1").get_json()["items"]
-    assert (found["status"], found["why"], found["total_tasks"], len(found["slots"])) == (
-        "ACTIVE",
-        "task_added",
-        12,
-        12,
-    )
-    assert found["slots"][0]["node_key"] == "rx"
-    assert client.get(f"/plans/?olt=1&hour={found['period_start'].replace('+00:00', 'Z')}").get_json()["items"] == [
-        found
-    ]
+    assert (found["status"], found["why"], found["total_tasks"]) == ("ACTIVE", "task_added", 12)
+    assert (len(found["slots"]), found["slots"][0]["node_key"]) == (12, "rx")
+    hour = found["period_start"].replace("+00:00", "Z")
+    assert client.get(f"/plans/?olt=1&hour={hour}").get_json()["items"] == [found]
     assert client.get("/plans/?olt=1&hour=2026-01-01T00:00:00Z").get_json()["items"] == []
     assert client.get("/plans/").status_code == 400
     assert client.get("/plans/?olt=9").status_code == 404
 
 
 def said(app: Flask, *arguments: str) -> str:
-    result = app.test_cli_runner().invoke(args=["plan", *arguments])
-    return result.output
+    return app.test_cli_runner().invoke(args=["plan", *arguments]).output
 
 
 def test_the_command_says_what_would_be_if_a_node_ran_more_often_and_changes_nothing(built: Flask) -> None:
