@@ -87,6 +87,10 @@ def _zone(text: str) -> str:
     return text
 
 
+PRIVATE_NETWORKS = ("10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16", "100.64.0.0/10", "fc00::/7")
+LOOPBACK = ("127.0.0.0/8", "::1/128")
+
+
 def _networks(text: str) -> tuple[str, ...]:
     return tuple(str(ip_network(part.strip())) for part in text.split(",") if part.strip())
 
@@ -156,8 +160,9 @@ class Settings:
     )  # fmt: skip
     demo: bool = setting(_boolean, "1: `make run` also starts two simulated OLTs.", True)
     olt_networks: tuple[str, ...] = setting(
-        _networks, "Networks an OLT's address must lie in, separated by commas. Loopback is for simulated OLTs.",
-        ("0.0.0.0/0", "::/0"),
+        _networks, "Networks an OLT's address must lie in, separated by commas. Loopback, for simulated OLTs, only "
+        "with DEMO=1 or where it is listed; link-local addresses only where they are listed.",
+        PRIVATE_NETWORKS + LOOPBACK,
     )  # fmt: skip
     nextcheck_mode: str = setting(
         _choice("grid", "from_end"),
@@ -253,6 +258,8 @@ def load_settings(environ: Mapping[str, str] | None = None, root: Path = PROJECT
             given[item.name] = item.metadata["parse"](text)
         except ValueError as error:
             raise SettingsError(f"setting {item.name.upper()} {error}") from None
+    if "olt_networks" not in given and not given.get("demo", True):
+        given["olt_networks"] = PRIVATE_NETWORKS
     instance = Path(environ.get("INSTANCE", "") or root / "instance")
     return Settings(**_completed(given, instance, root), instance=instance)
 

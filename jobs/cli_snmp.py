@@ -10,6 +10,7 @@ from functools import partial
 from typing import Any, TypeVar
 
 import click
+from flask import current_app
 from flask.cli import AppGroup
 from sqlalchemy.exc import DBAPIError
 
@@ -97,7 +98,8 @@ def _aim(host: str, given: Mapping[str, Any]) -> Aim:
         return _tuned(ours, given)
     else:
         community = given["community"] or click.prompt("Community", hide_input=True, err=True)
-        aim = Aim(SnmpTarget(address, port, given["version"], community=community))
+        networks = current_app.config["OLT_NETWORKS"]
+        aim = Aim(SnmpTarget(address, port, given["version"], community=community, networks=networks))
     return _tuned(replace(ours, target=aim.target) if ours else aim, given)
 
 

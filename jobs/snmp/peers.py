@@ -3,6 +3,7 @@
 import socket
 
 from jobs.snmp.errors import SnmpAuthError, SnmpLocalFault, SnmpUnreachable
+from portal.domain import addresses
 from portal.domain.composite import SnmpTarget
 
 MIN_TIMEOUT, MAX_TIMEOUT, MAX_RETRIES = 0.01, 60.0, 10
@@ -10,9 +11,10 @@ _NAME_UNKNOWN = frozenset({socket.EAI_NONAME, socket.EAI_FAMILY, getattr(socket,
 
 
 def resolved(target: SnmpTarget) -> tuple[str, bool]:
-    """The numeric address, and whether it is of IPv6. Looked up once, so that it cannot change between two requests.
+    """The numeric address, and whether it is of IPv6. Looked up once, so that it cannot change between two requests,
 
-    Raises SnmpUnreachable where there is no such address, SnmpLocalFault where this machine could not find out.
+    nor between the look at its network and the first of them. Raises SnmpUnreachable where there is no such address or
+    it lies outside the target's networks, SnmpLocalFault where this machine could not find out.
     """
     where = f"{target.address}:{target.port}"
     if not target.address.strip() or not 0 < target.port < 65536:
@@ -29,7 +31,12 @@ def resolved(target: SnmpTarget) -> tuple[str, bool]:
     except OSError as error:
         raise SnmpLocalFault(f"this poller cannot open a socket: {error.strerror}") from None
     family, *_, address = found[0]
-    return str(address[0]), family == socket.AF_INET6
+    numeric = str(address[0])
+    if not addresses.is_within(numeric, target.networks):
+        known = numeric if numeric == target.address else f"{target.address} stands for {numeric}, which"
+        allowed = ", ".join(target.networks)
+        raise SnmpUnreachable(f"{known} is outside the networks for OLTs (setting OLT_NETWORKS): {allowed}")
+    return numeric, family == socket.AF_INET6
 
 
 def usable_community(target: SnmpTarget) -> str:

@@ -38,13 +38,28 @@ def _host_name(text: str, given: object) -> str:
 
 def check_networks(address: str, networks: Iterable[str]) -> None:
     """FieldError when `address` is an IP address outside all of `networks`. A name is checked where it is resolved."""
-    try:
-        found = ip_address(address)
-    except ValueError:
-        return
     allowed = list(networks)
-    if not any(found in network for network in map(ip_network, allowed) if network.version == found.version):
+    if _is_numeric(address) and not is_within(address, allowed):
         raise FieldError(
             N_("%(address)s is outside the networks for OLTs (setting OLT_NETWORKS): %(networks)s", address=address,
                networks=", ".join(allowed))
         )  # fmt: skip
+
+
+def is_within(address: str, networks: Iterable[str]) -> bool:
+    """Whether an IP address lies in one of the networks. One that can only be of this link must be listed as such."""
+    found = ip_address(address)
+    if isinstance(found, IPv6Address) and found.ipv4_mapped:
+        found = found.ipv4_mapped
+    if found.is_multicast or found.is_unspecified or found == IPv4Address("255.255.255.255"):
+        return False
+    within = [one for one in map(ip_network, networks) if one.version == found.version and found in one]
+    return any(one.is_link_local for one in within) if found.is_link_local else bool(within)
+
+
+def _is_numeric(address: str) -> bool:
+    try:
+        ip_address(address)
+    except ValueError:
+        return False
+    return True

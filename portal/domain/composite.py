@@ -31,6 +31,7 @@ class SnmpTarget:
     max_varbinds: int = 50  # instances asked for in one GET
     max_inflight: int = 2  # requests at once inside one GET step
     max_rows: int = 100_000  # a walk that would pass this is cut short
+    networks: tuple[str, ...] = ("0.0.0.0/0", "::/0")  # in which the address, or what its name stands for, must lie
 
     @property
     def device_key(self) -> str:

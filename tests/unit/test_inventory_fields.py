@@ -89,6 +89,17 @@ def test_an_address_outside_the_networks_names_the_setting() -> None:
         addresses.check_networks("192.168.0.1", ["10.0.0.0/8", "::/0"])
 
 
+def test_an_address_of_this_link_or_of_many_devices_is_in_no_network_that_does_not_name_it() -> None:
+    everything = ["0.0.0.0/0", "::/0"]
+    found = {address: addresses.is_within(address, everything) for address in (
+        "10.0.0.5", "127.0.0.1", "2001:db8::1", "::ffff:10.0.0.5", "169.254.1.1", "fe80::1", "224.0.0.1", "0.0.0.0",  # noqa: S104
+        "255.255.255.255", "::",
+    )}  # fmt: skip
+    assert [address for address, within in found.items() if within] == list(found)[:4]
+    assert addresses.is_within("169.254.1.1", [*everything, "169.254.1.0/24"])
+    assert not addresses.is_within("::ffff:127.0.0.1", ["10.0.0.0/8", "::/0"])
+
+
 @pytest.mark.parametrize("oid", ["1.3.6.1.4.1.2011.6.128.1.1.2.43.1.4", "1.3.6.1.4.1.2011.6.128.1.1.2.43.1"])
 def test_a_password_column_and_a_branch_that_holds_it_are_refused(oid: str) -> None:
     with pytest.raises(FieldError, match="passwords"):

@@ -4,6 +4,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from datetime import datetime
 
+from flask import current_app
 from sqlalchemy import Select, select
 from sqlalchemy.orm import Session, joinedload
 
@@ -32,6 +33,7 @@ def target(credential: Credential, address: str, port: int, timeout: float, retr
         community=credential.community or "", username=credential.username,
         auth_protocol=credential.auth_protocol, auth_password=credential.auth_password or "",
         priv_protocol=credential.priv_protocol, priv_password=credential.priv_password or "",
+        networks=current_app.config["OLT_NETWORKS"],
     )  # fmt: skip
 
 
