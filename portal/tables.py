@@ -26,6 +26,7 @@ from portal.models.olt import (
     WorkflowTemplate,
 )
 from portal.models.onu import OltRead, Onu, OnuData, OnuEvent, OnuHistory, PonPort
+from portal.models.part import OltData, OltHistory
 from portal.models.poller import Poller, PollerStats, Pool, SchedulerState
 from portal.models.probe import Probe, ProbeStatus
 from portal.models.table_size import TableSize
@@ -50,6 +51,8 @@ __all__ = [
     "Notification",
     "Oid",
     "Olt",
+    "OltData",
+    "OltHistory",
     "OltIndexFamily",
     "OltModel",
     "OltRead",

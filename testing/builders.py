@@ -72,6 +72,10 @@ HUAWEI = parse(
                 "scale": 0.01, "unit": "dBm", "sentinels": [2147483647], "safe_interval": 300,
                 "formula": "huawei_gpon", "source": "test",
             },
+            {
+                "name": "if_name", "oid": "1.3.6.1.2.1.31.1.1.1.1", "shape": "port", "type": "text",
+                "formula": "huawei_gpon", "source": "test",
+            },
         ],
     },
     "huawei (test)",

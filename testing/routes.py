@@ -1,5 +1,6 @@
 """Every page of the portal with arguments that make sense: for the budget test and bench/web.py."""
 
+import random
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -71,7 +72,7 @@ PLAIN = """
     catalogue.edit_oid credentials.create credentials.edit credentials.index dashboard.index dashboard.pulse
     executions.detail formulas.add_formula formulas.add_states formulas.edit_formula formulas.edit_states
     formulas.formula formulas.index formulas.state_map formulas.states ledger.export ledger.index olt_deleted.index
-    olt_deleted.restore olt_panels.capacity olt_panels.costs olt_panels.oids olt_panels.past olt_panels.sides
+    olt_deleted.restore olt_panels.capacity olt_panels.costs olt_panels.oids olt_panels.past olt_panels.sides olt_parts.all_of
     olts.delete olts.detail olts.edit olts.import_csv olts.import_template olts.new onus.detail onus.export_of_olt
     onus.proof people.create people.edit planning.index probes.detail queue.export queue.index quotas.detail
     rollouts.detail template_nodes.add template_nodes.delete template_nodes.edit template_pages.delete
@@ -94,6 +95,7 @@ QUERIES: dict[str, tuple[str, ...]] = dict.fromkeys(PLAIN.split(), ("",)) | {
     "log.index": ("", "level=ERROR", "olt={olt_id}", "follow=1"),
     "olt_actions.disable": ("olt={olt_id}",),
     "olt_actions.pause": ("olt={olt_id}", "olt=1&olt=2"),
+    "olt_parts.over_time": ("index=4194312192", "index=4194312192&span=day"),
     "olts.export": ("", "state=unreachable"),
     "olts.index": ("", "state=unreachable", "q=LIMA", "sort=state"),
     "onus.export": ("", "state=offline"),
@@ -173,12 +175,38 @@ def furnish(session: Session, now: datetime) -> None:
     known = session.scalars(select(m.Olt).limit(1)).one()
     session.add(m.Olt(name="OLT-RETIRADA", address="10.99.0.1", brand_id=known.brand_id, created_at=now,
                       credential_id=known.credential_id, deleted_at=now, enabled=False))  # fmt: skip
+    parts_of(session, _huawei(session), now)
     session.flush()
+
+
+def parts_of(session: Session, olt_id: int, now: datetime) -> None:
+    """A month of what eight ports send, of the temperature of two cards and of an OLT's processor."""
+    chance = random.Random(8)
+    ports = [("port", "pon_port_tx_power", str(4194312192 + (port << 8)), "dBm", 4.2, 0.4) for port in range(8)]
+    cards = [("row", "card_temperature", f"0.{slot}", "°C", 47.0, 3.0) for slot in (1, 9)]
+    for shape, metric, index, unit, level, spread in [*ports, *cards, ("scalar", "system_cpu", "0", "%", 31.0, 9.0)]:
+        value = level
+        for hours in range(30 * 24, 0, -1):
+            value = round(level + chance.gauss(0, spread), 2)
+            at = now - timedelta(hours=hours)
+            if shape != "port" or hours % 6 == 0:
+                session.add(m.OltHistory(olt_id=olt_id, metric=metric, index_key=index, collected_at=at, mean=value,
+                                         minimum=value, maximum=value, last=value))  # fmt: skip
+        session.add(m.OltData(olt_id=olt_id, shape=shape, metric=metric, index_key=index, number=value, unit=unit,
+                              raw=str(value), kept=value, collected_at=now - timedelta(minutes=4)))  # fmt: skip
+    for number, name in (("0.1", "H802GPFD"), ("0.9", "H801SCUN")):
+        session.add(m.OltData(olt_id=olt_id, shape="row", metric="card_name", index_key=number, text=name, raw=name,
+                              collected_at=now - timedelta(hours=5)))  # fmt: skip
+    for port in range(8):
+        state, index = "offline" if port == 5 else "online", str(4194312192 + (port << 8))
+        session.add(m.OltData(olt_id=olt_id, shape="port", metric="pon_port_state", index_key=index, text=state,
+                              raw="1", collected_at=now - timedelta(minutes=4)))  # fmt: skip
 
 
 def addresses(app: Flask, session: Session) -> Iterator[Address]:
     """Every page, with the queries of QUERIES; one that is not there is asked without."""
     shared = {name: _row(session, find) for name, find in PARAMETERS.items()}
+    shared["metric"] = "pon_port_tx_power"
     shared["at"] = (clock.now() - timedelta(minutes=20)).strftime("%Y-%m-%dT%H:%M:%S")
     for rule in rules(app):
         values = shared | {name: _row(session, find) for name, find in OWN.get(rule.endpoint, {}).items()}

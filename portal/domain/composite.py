@@ -48,6 +48,7 @@ class SnmpTarget:
 
 
 IDENTITIES = ("onu_serial", "onu_mac")
+PORT_NAMES = ("if_name", "if_descr", "pon_port_name")
 _TELLING = frozenset({ValueType.SERIAL, ValueType.MAC})  # a text of that name is nobody's identity
 
 
@@ -65,6 +66,17 @@ class ReadingSpec:
     dead_band: float | None = None  # a change of a number by less than this is no history; None: nothing is kept
     access: str = ""  # "walk" or "get" where the device answers a column in that way only (quirks 1 and 8)
     zero_unsupported: bool = False  # a whole column of zeros means that the device does not have it (quirk 45)
+    shape: str = ""  # what a row is: "onu", "port", "row"; "" for an OID that the catalogue does not know
+
+    @property
+    def of_part(self) -> bool:
+        """Its rows are ports, cards, or the OLT itself."""
+        return self.scalar or self.shape in ("port", "row")
+
+    @property
+    def names_ports(self) -> bool:
+        """Its rows are the interfaces of the OLT, its values their names."""
+        return self.metric in PORT_NAMES
 
     @property
     def tells_identity(self) -> bool:

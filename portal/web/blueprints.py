@@ -22,6 +22,7 @@ from portal.web import (
     olt_deleted,
     olt_import,
     olt_panels,
+    olt_parts,
     onu_parts,
     palette,
     people,
@@ -63,6 +64,7 @@ BLUEPRINTS = (
     olt_actions.bp,
     olt_deleted.bp,
     olt_panels.bp,
+    olt_parts.bp,
     timeline.bp,
     workflow_nodes.bp,  # and web/workflows.py, whose blueprint it is
     planning.bp,

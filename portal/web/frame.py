@@ -76,7 +76,8 @@ PAGES = (
     Page("dashboard.index", _l("Home"), "home", "i", thumb=True),
     Page(
         "olts.index", _l("OLTs"), "router", "o",
-        ("olt_actions", "olt_deleted", "olt_panels", "timeline", "credentials", "probes", "trials", "ledger"),
+        ("olt_actions", "olt_deleted", "olt_panels", "olt_parts", "timeline", "credentials", "probes", "trials",
+         "ledger"),
         thumb=True,
     ),
     Page(

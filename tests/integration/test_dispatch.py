@@ -91,8 +91,9 @@ def test_an_oid_the_device_does_not_have_fails_its_step_and_the_chain_goes_on(li
     live.start()
     live.wait_for(FAILED)
     steps = list(db.session.scalars(select(ExecutionStep).order_by(ExecutionStep.position)))
-    assert [step.status.value for step in steps] == ["SUCCESS", "FAILED", "SUCCESS"]
-    assert steps[1].error_kind is ErrorKind.NO_SUCH_OBJECT
+    told = [(step.node_key, step.status.value) for step in steps]
+    assert told == [("discovery", "SUCCESS"), ("serial", "SUCCESS"), ("nonsense", "FAILED")], "serials come first"
+    assert steps[2].error_kind is ErrorKind.NO_SUCH_OBJECT
     assert len(live.onus(olt)) == 64
 
 

@@ -116,6 +116,7 @@ def test_a_table_that_loses_more_than_half_is_held_until_a_second_walk_agrees(di
     discovery.finds(dict.fromkeys(range(12), "1"))
     discovery.finds(dict.fromkeys(range(3), "1"))
     assert {onu.presence for onu in discovery.onus().values()} == {Presence.ENABLED}
+    assert set(discovery.session.scalars(select(OnuData.text))) == {"online"}, "their readings are held too"
     suspected = logged(EventType.SUSPECT_TABLE)
     assert [(row.details["missing"], row.details["present"]) for row in suspected] == [(9, 12)]
     discovery.finds(dict.fromkeys(range(3), "1"))
@@ -137,7 +138,7 @@ def test_an_index_that_no_formula_fits_is_kept_with_its_raw_key(discovery: Disco
 
 
 def test_a_table_walk_lists_the_ports(session: Session) -> None:
-    node = make_node(make_olt(), "ports", kind="table", oid="huawei.onu_state")
+    node = make_node(make_olt(), "ports", kind="table", oid="huawei.if_name")
     read(node, NOW, [Reading(str(PORT), "GPON 0/1/1", "GPON 0/1/1")])
     port = session.scalars(select(PonPort)).one()
     assert (port.name, port.slot, port.port) == ("GPON 0/1/1", 1, 1)
@@ -155,8 +156,8 @@ def listed(
 def test_interfaces_that_a_whole_walk_lists_no_more_are_forgotten(session: Session) -> None:
     """The names of a card that was pulled out would speak against the formula that fits the new one."""
     olt, minute = make_olt(), timedelta(minutes=1)
-    node = make_node(olt, "ports", kind="table", oid="huawei.onu_state", max_retries=0)
-    other = make_node(olt, "others", kind="table", oid="huawei.onu_state", max_retries=0)
+    node = make_node(olt, "ports", kind="table", oid="huawei.if_name", max_retries=0)
+    other = make_node(olt, "others", kind="table", oid="huawei.if_name", max_retries=0)
     assert listed(session, other, NOW, {"9": "ether 9"}) == {"9"}
     assert listed(session, node, NOW + minute, {"1": "GPON 0/1/1", "2": "GPON 0/1/2"}) == {"1", "2", "9"}
     assert listed(session, node, NOW + 2 * minute, {"1": "GPON 0/1/1"}, complete=False) == {"1", "2", "9"}
@@ -166,7 +167,7 @@ def test_interfaces_that_a_whole_walk_lists_no_more_are_forgotten(session: Sessi
 
 def test_interfaces_that_no_node_answers_for_are_forgotten_after_seven_days(session: Session) -> None:
     olt, week = make_olt(), timedelta(days=7)
-    node = make_node(olt, "ports", kind="table", oid="huawei.onu_state", max_retries=0)
+    node = make_node(olt, "ports", kind="table", oid="huawei.if_name", max_retries=0)
     for index, seen in (("7", NOW - week), ("8", NOW - week - timedelta(seconds=1))):
         session.add(PonPort(olt_id=olt.id, index_key=index, name=f"GPON 0/1/{index}", last_seen=seen))
     session.commit()
@@ -319,7 +320,7 @@ def test_never_is_more_new_than_was_read(olt: Reads, seed: int) -> None:
 
 
 def test_names_of_interfaces_are_values(session: Session) -> None:
-    node = make_node(make_olt(), "ports", kind="table", oid="huawei.onu_state")
+    node = make_node(make_olt(), "ports", kind="table", oid="huawei.if_name")
     counts = []
     for minute, names in enumerate((["a", "b"], ["a", "b"], ["a", "c"]), 1):
         now = NOW + timedelta(minutes=minute)

@@ -182,6 +182,7 @@ def reading_spec(
         dead_band=oid_row.dead_band,
         access=oid_row.access,
         zero_unsupported=oid_row.zero_unsupported,
+        shape=oid_row.shape,
     )
 
 

@@ -1,28 +1,25 @@
 """Thinning of the readings' history: after two days an hour's changes become one row, after ninety days hours end."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from itertools import groupby
 from typing import Any
 
-from sqlalchemy import delete, exists, select, tuple_
+from sqlalchemy import and_, delete, exists, select, tuple_
 from sqlalchemy.orm import Session, aliased
 
 from portal.domain import series
 from portal.domain.series import HOUR, SETTLED, SINGLE, Row
 from portal.extensions import transaction
 from portal.services.bulk_rows import moment, upsert_rows
-from portal.tables import OnuHistory
+from portal.tables import OltHistory, OnuHistory
 
 HOUR_DAYS = 90
 BATCH = 1000  # rows of one transaction: about 20 ms of a lock
 
-_SERIES = ("onu_id", "metric")
-_KEY = (*_SERIES, "collected_at")
-_COLUMNS = (*_KEY, "mean", "minimum", "maximum", "last", "samples", "span", "without")
-_ORDER = (OnuHistory.onu_id, OnuHistory.metric, OnuHistory.collected_at)
-_Series = tuple[int, str]
-_Key = tuple[int, str, datetime]
+_VALUES = ("mean", "minimum", "maximum", "last", "samples", "span", "without")
+_Series = tuple[Any, ...]  # the key of a series
 
 
 def thin(now: datetime) -> int:
@@ -30,92 +27,94 @@ def thin(now: datetime) -> int:
 
     Of each series the newest row stays, however old: it says what holds since.
     """
-    edge = series.gathering_edge(now)
-    taken = 0
-    while (count := _gather(edge)) is not None:
-        taken += count
-    return taken + _forget(now - timedelta(days=HOUR_DAYS))
+    tables = (_Table(OnuHistory, ("onu_id", "metric")), _Table(OltHistory, ("olt_id", "metric", "index_key")))
+    return sum(table.thin(now) for table in tables)
 
 
-def _gather(edge: datetime) -> int | None:
-    """Some series of the oldest hour that is not gathered yet, each with all its rows; None when there is none."""
-    with transaction() as session:
-        oldest = select(OnuHistory.collected_at).where(OnuHistory.span == SINGLE, OnuHistory.collected_at < edge)
-        first = session.scalar(oldest.order_by(OnuHistory.collected_at).limit(1))
-        if first is None:
-            return None
-        hour = series.hour_of(first)
-        rows = _rows_of(session, hour)
-        before = _carried(session, list(rows), hour)
-        kept = {key: series.gathered(found, before.get(key)) for key, found in rows.items()}
-        session.execute(delete(OnuHistory).where(_is_one_of([(*key, row.at) for key in rows for row in rows[key]])))
-        written = [_as_tuple(session, key, row) for key in sorted(kept) for row in kept[key]]
-        upsert_rows(session, OnuHistory, _COLUMNS, written, _KEY, _COLUMNS[3:])
-        return sum(map(len, rows.values())) - len(written)
+@dataclass(frozen=True)
+class _Table:
+    """One table of histories; `names` of the columns that make a series."""
 
+    model: Any
+    names: tuple[str, ...]
 
-def _rows_of(session: Session, hour: datetime) -> dict[_Series, list[Row]]:
-    """Rows of that hour of about BATCH / 60 series or more that have some to gather, oldest first."""
-    inside = (OnuHistory.collected_at >= hour) & (OnuHistory.collected_at < hour + timedelta(seconds=HOUR))
-    waiting = select(*_ORDER[:2]).where(OnuHistory.span == SINGLE, inside).order_by(*_ORDER).limit(BATCH)
-    wanted = sorted({(row[0], row[1]) for row in session.execute(waiting)})
-    query = select(OnuHistory).where(tuple_(*_ORDER[:2]).in_(wanted), inside).order_by(*_ORDER)
-    found = list(session.scalars(query))
-    session.expunge_all()
-    return {
-        key: [_as_row(one) for one in rows] for key, rows in groupby(found, key=lambda one: (one.onu_id, one.metric))
-    }
+    def thin(self, now: datetime) -> int:
+        edge, taken = series.gathering_edge(now), 0
+        while (count := self._gather(edge)) is not None:
+            taken += count
+        edge = now - timedelta(days=HOUR_DAYS)
+        return taken + sum(self._forget(edge, span) for span in (HOUR, SETTLED))
 
+    @property
+    def _series(self) -> list[Any]:
+        return [getattr(self.model, name) for name in self.names]
 
-def _carried(session: Session, keys: Sequence[_Series], hour: datetime) -> dict[_Series, float | None]:
-    """What each series held when the hour began."""
-    earlier = aliased(OnuHistory)
-    newest = (
-        select(earlier.collected_at)
-        .where(earlier.onu_id == OnuHistory.onu_id, earlier.metric == OnuHistory.metric, earlier.collected_at < hour)
-        .order_by(earlier.collected_at.desc()).limit(1).scalar_subquery()
-    )  # fmt: skip
-    query = select(OnuHistory.onu_id, OnuHistory.metric, OnuHistory.last).where(
-        tuple_(*_ORDER[:2]).in_(keys), OnuHistory.collected_at == newest
-    )
-    return {(row.onu_id, row.metric): row.last for row in session.execute(query)}
-
-
-def _as_row(row: OnuHistory) -> Row:
-    return Row(row.collected_at, row.mean, row.minimum, row.maximum, row.last, row.samples, row.span, row.without)
-
-
-def _as_tuple(session: Session, key: _Series, row: Row) -> tuple[Any, ...]:
-    return (*key, moment(session, row.at), *row[1:])
-
-
-def _is_one_of(keys: Sequence[_Key]) -> Any:
-    return tuple_(*_ORDER).in_(keys)
-
-
-def _forget(edge: datetime) -> int:
-    """Delete what is older, but of each series the newest such row."""
-    return sum(_forget_spans(edge, span) for span in (HOUR, SETTLED))
-
-
-def _forget_spans(edge: datetime, span: int) -> int:
-    """Each row is looked at once, in the order of the index: those that stay are many, and stay for ever."""
-    later = aliased(OnuHistory)
-    followed = exists().where(
-        later.onu_id == OnuHistory.onu_id, later.metric == OnuHistory.metric,
-        later.collected_at > OnuHistory.collected_at, later.collected_at <= edge,
-    )  # fmt: skip
-    order = (OnuHistory.collected_at, OnuHistory.onu_id, OnuHistory.metric)
-    query = select(*order, followed).where(OnuHistory.span == span, OnuHistory.collected_at < edge)
-    taken, unseen = 0, query
-    while True:
+    def _gather(self, edge: datetime) -> int | None:
+        """Some series of the oldest hour that is not gathered yet, each with all its rows; None when there is none."""
+        at = self.model.collected_at
         with transaction() as session:
-            rows = session.execute(unseen.order_by(*order).limit(BATCH)).all()
-            keys = [(row[1], row[2], row[0]) for row in rows if row[3]]
-            if keys:
-                session.execute(delete(OnuHistory).where(_is_one_of(keys)))
-        taken += len(keys)
-        if len(rows) < BATCH:
-            return taken
-        last = rows[-1][:3]
-        unseen = query.where(OnuHistory.collected_at >= last[0], tuple_(*order) > tuple(last))
+            waiting = select(at).where(self.model.span == SINGLE, at < edge)
+            first = session.scalar(waiting.order_by(at).limit(1))
+            if first is None:
+                return None
+            hour = series.hour_of(first)
+            rows = self._rows_of(session, hour)
+            before = self._carried(session, list(rows), hour)
+            kept = {key: series.gathered(found, before.get(key)) for key, found in rows.items()}
+            session.execute(delete(self.model).where(self._is_one_of([(*k, row.at) for k in rows for row in rows[k]])))
+            written = [(*key, moment(session, row.at), *row[1:]) for key in sorted(kept) for row in kept[key]]
+            columns = (*self.names, "collected_at", *_VALUES)
+            upsert_rows(session, self.model, columns, written, columns[: -len(_VALUES)], _VALUES)
+            return sum(map(len, rows.values())) - len(written)
+
+    def _rows_of(self, session: Session, hour: datetime) -> dict[_Series, list[Row]]:
+        """All rows of that hour of some series that have any to gather, oldest first."""
+        at = self.model.collected_at
+        inside = (at >= hour) & (at < hour + timedelta(seconds=HOUR))
+        waiting = select(*self._series).where(self.model.span == SINGLE, inside)
+        wanted = {tuple(row) for row in session.execute(waiting.order_by(*self._series, at).limit(BATCH))}
+        values = [getattr(self.model, name) for name in _VALUES]
+        query = select(*self._series, at, *values).where(tuple_(*self._series).in_(sorted(wanted)), inside)
+        width = len(self.names)
+        found = groupby(session.execute(query.order_by(*self._series, at)), key=lambda row: tuple(row[:width]))
+        return {key: [Row(*row[width:]) for row in rows] for key, rows in found}
+
+    def _carried(self, session: Session, keys: Sequence[_Series], hour: datetime) -> dict[_Series, float | None]:
+        """What each series held when the hour began."""
+        earlier = aliased(self.model)
+        newest = (
+            select(earlier.collected_at).where(self._same(earlier), earlier.collected_at < hour)
+            .order_by(earlier.collected_at.desc()).limit(1).scalar_subquery()
+        )  # fmt: skip
+        query = select(*self._series, self.model.last).where(
+            tuple_(*self._series).in_(keys), self.model.collected_at == newest
+        )
+        return {tuple(row[:-1]): row[-1] for row in session.execute(query)}
+
+    def _same(self, other: Any) -> Any:
+        return and_(*(getattr(other, name) == getattr(self.model, name) for name in self.names))
+
+    def _is_one_of(self, keys: Sequence[tuple[Any, ...]]) -> Any:
+        return tuple_(*self._series, self.model.collected_at).in_(keys)
+
+    def _forget(self, edge: datetime, span: int) -> int:
+        """Delete what is older, but of each series the newest such row.
+
+        Each row is looked at once, in the order of the index: those that stay are many, and stay for ever.
+        """
+        later, at = aliased(self.model), self.model.collected_at
+        followed = exists().where(self._same(later), later.collected_at > at, later.collected_at <= edge)
+        order = (at, *self._series)
+        query = select(*order, followed).where(self.model.span == span, at < edge)
+        taken, unseen = 0, query
+        while True:
+            with transaction() as session:
+                rows = session.execute(unseen.order_by(*order).limit(BATCH)).all()
+                keys = [(*row[1:-1], row[0]) for row in rows if row[-1]]
+                if keys:
+                    session.execute(delete(self.model).where(self._is_one_of(keys)))
+            taken += len(keys)
+            if len(rows) < BATCH:
+                return taken
+            last = tuple(rows[-1][:-1])
+            unseen = query.where(at >= last[0], tuple_(*order) > last)

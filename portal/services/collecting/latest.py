@@ -104,7 +104,7 @@ class _Writing:
         _, value, raw, reason, _ = reading
         kept = before[2] if before is not None else None
         number, text = (None, value) if isinstance(value, str) else (value, None)
-        if column.dead_band is not None and _beyond(number, kept, column.dead_band, first=before is None):
+        if column.dead_band is not None and beyond(number, kept, column.dead_band, first=before is None):
             kept = number
             self.history.append((onu_id, column.metric, self.at, number, number, number, number, 1, 0, 0))
         rows.append((onu_id, column.metric, number, text, raw, reason, kept, self.at, self.execution_id))
@@ -171,7 +171,8 @@ def _stored(session: Session, onu_ids: Collection[int], metrics: Sequence[str]) 
     return found
 
 
-def _beyond(number: float | None, kept: float | None, band: float, *, first: bool) -> bool:
+def beyond(number: float | None, kept: float | None, band: float, *, first: bool) -> bool:
+    """Whether a number is so far from the one that the history holds that it is kept too."""
     if number is None or kept is None:
         return (number is None) is not (kept is None) or (first and number is not None)
     return abs(number - kept) >= band

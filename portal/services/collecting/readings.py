@@ -9,6 +9,7 @@ from typing import Any
 from sqlalchemy.orm import Session
 
 from portal.domain import searching
+from portal.domain.catalogue_data import Shape
 from portal.domain.composite import ColumnReadings, ReadingSpec, StepResult
 from portal.domain.formulas import Position
 from portal.domain.positions import position_of
@@ -17,7 +18,7 @@ from portal.domain.statuses import NodeKind, OnuEventKind
 from portal.extensions import after_commit
 from portal.services.bulk_rows import change_rows, moment
 from portal.services.cataloguing import index_families
-from portal.services.collecting import latest, onus, ports, table_sizes
+from portal.services.collecting import latest, onus, parts, ports, table_sizes
 from portal.services.collecting.onu_identity import follow, identify
 from portal.services.collecting.onus import Row, Source
 from portal.services.collecting.unproven import take_back_nameless
@@ -33,7 +34,7 @@ _PLACES = {"onu_slot": 1, "onu_pon": 2, "onu_id": 3}  # columns that say where a
 
 
 class Books:
-    """One composite's entries, step by step; what the database holds of its OLT is read once.
+    """One composite's entries, step by step; what the database holds of its OLT's ONUs is read once.
 
     Rows of a table are booked to the ONU that stood at their index when they were read. `telling`: nodes of the steps
     that read serials; what is read of ONUs before them waits for them. Where they find another ONU than was known
@@ -133,12 +134,12 @@ class Books:
 
     def _enter(self, session: Session, source: Source, step: StepResult, kind: NodeKind | None) -> None:
         table_sizes.store(session, self.olt_id, step.sizes, source.at)
-        if kind is NodeKind.TABLE:
-            if step.columns:
-                self._ports(session, source, step.columns)
-                index_families.decide(session, session.get_one(Olt, self.olt_id), source.at)
+        table = kind is NodeKind.TABLE
+        of_parts = [_supported(column) for column in step.columns if table or column.spec.of_part]
+        self._parts(session, source, of_parts)
+        if table:
             return
-        columns = [_fitting(_supported(column)) for column in step.columns if not column.spec.scalar]
+        columns = [_fitting(_supported(column)) for column in step.columns if not column.spec.of_part]
         if not columns:
             return
         known = self._known(session)
@@ -161,6 +162,19 @@ class Books:
             self._onus = onus.load(session, self.olt_id)
             self._loaded = frozenset(self._onus)
         return self._onus
+
+    def _parts(self, session: Session, source: Source, columns: Iterable[ColumnReadings]) -> None:
+        """Names of interfaces, and what is read of them, of cards and of the OLT itself."""
+        for shape, of_shape in parts.by_shape(columns, Shape.PORT.value).items():
+            named = [column for column in of_shape if shape == Shape.PORT.value and column.spec.names_ports]
+            if named:
+                self._ports(session, source, named)
+                index_families.decide(session, session.get_one(Olt, self.olt_id), source.at)
+            stored = parts.store(session, source, shape, [column for column in of_shape if column not in named])
+            self.counts["values"] += stored.read
+            self.counts["changed"] += stored.new
+            self._read += stored.read
+            self._new += stored.new
 
     def _ports(self, session: Session, source: Source, columns: Iterable[ColumnReadings]) -> None:
         self._named = None

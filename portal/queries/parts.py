@@ -1,0 +1,124 @@
+"""Reads what is known of an OLT's ports, cards and of itself: the latest readings, and one of them over time."""
+
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from datetime import datetime
+
+from sqlalchemy import select, union_all
+
+from portal.domain import series
+from portal.domain.series import Step
+from portal.extensions import db
+from portal.tables import OltData, OltHistory, OltRead, PonPort
+
+READ_AS = "part:"  # as services.collecting.parts writes it
+MOST = 300  # parts of one kind
+CARDS = ("card_", "mgmt_card_")
+
+
+@dataclass(frozen=True)
+class Reading:
+    """One value. `read_at`: when it was last known to be so. `has_history`: numbers that are kept over time."""
+
+    shape: str
+    metric: str
+    index: str
+    number: float | None
+    text: str | None
+    unit: str
+    reason: str
+    read_at: datetime
+    has_history: bool
+
+
+@dataclass
+class Part:
+    """A port or a card. `name`: of the interface where one is known of that index; else ""."""
+
+    index: str
+    name: str = ""
+    readings: dict[str, Reading] = field(default_factory=dict)
+
+    @property
+    def read_at(self) -> datetime:
+        """When any of it was read last."""
+        return max(one.read_at for one in self.readings.values())
+
+
+@dataclass(frozen=True)
+class Parts:
+    """All of one OLT. `others`: metric → rows that are neither ports nor cards. `more`: ports that are not listed."""
+
+    itself: tuple[Reading, ...]
+    ports: tuple[Part, ...]
+    cards: tuple[Part, ...]
+    others: Counter[str]
+    more: int
+
+    @property
+    def any(self) -> bool:
+        """Whether there is anything to show."""
+        return bool(self.itself or self.ports or self.cards or self.others)
+
+
+def of_olt(olt_id: int) -> Parts:
+    """Three SQL statements."""
+    read_at = dict(db.session.execute(
+        select(OltRead.metric, OltRead.read_at).where(OltRead.olt_id == olt_id, OltRead.metric.startswith(READ_AS))
+    ).tuples().all())  # fmt: skip
+    query = select(OltData).where(OltData.olt_id == olt_id).order_by(OltData.index_key, OltData.metric)
+    rows = [_reading(row, read_at.get(READ_AS + row.metric)) for row in db.session.scalars(query)]
+    cards = [one for one in rows if one.shape == "row" and one.metric.startswith(CARDS)]
+    others = Counter(one.metric for one in rows if one.shape == "row" and not one.metric.startswith(CARDS))
+    ports = _parts((one for one in rows if one.shape == "port"), _names(olt_id))
+    itself = tuple(one for one in rows if one.shape == "scalar")
+    return Parts(itself, ports[:MOST], _parts(cards, {})[:MOST], others, max(0, len(ports) - MOST))
+
+
+def _reading(row: OltData, of_all: datetime | None) -> Reading:
+    seen = max(row.collected_at, of_all) if of_all is not None else row.collected_at
+    return Reading(
+        row.shape, row.metric, row.index_key, row.number, row.text, row.unit, row.reason, seen,
+        has_history=row.kept is not None,
+    )  # fmt: skip
+
+
+def _names(olt_id: int) -> dict[str, str]:
+    query = select(PonPort.index_key, PonPort.name).where(PonPort.olt_id == olt_id, PonPort.onu_number.is_(None))
+    return dict(db.session.execute(query).tuples().all())
+
+
+def _parts(readings: Iterable[Reading], names: dict[str, str]) -> tuple[Part, ...]:
+    """By index, in the order of its numbers."""
+    found: dict[str, Part] = {}
+    for one in readings:
+        found.setdefault(one.index, Part(one.index, names.get(one.index, ""))).readings[one.metric] = one
+    return tuple(sorted(found.values(), key=lambda part: _in_order(part.index)))
+
+
+def _in_order(index: str) -> tuple[tuple[int, int | str], ...]:
+    return tuple((0, int(part)) if part.isdecimal() else (1, part) for part in index.split("."))
+
+
+def reading(olt_id: int, metric: str, index: str) -> tuple[Reading, str] | None:
+    """One value and the name of its port; None where there is none."""
+    row = db.session.get(OltData, (olt_id, metric, index))
+    if row is None:
+        return None
+    of_all = db.session.get(OltRead, (olt_id, READ_AS + metric))
+    return _reading(row, of_all.read_at if of_all else None), _names(olt_id).get(index, "")
+
+
+def history(olt_id: int, metric: str, index: str, since: datetime, now: datetime) -> list[Step]:
+    """That value over time, with the last change before `since`. One SQL statement."""
+    columns = (OltHistory.collected_at, OltHistory.mean, OltHistory.minimum, OltHistory.maximum, OltHistory.last,
+               OltHistory.samples, OltHistory.span, OltHistory.without)  # fmt: skip
+    begin = series.hour_of(since)
+    mine = select(*columns).where(
+        OltHistory.olt_id == olt_id, OltHistory.metric == metric, OltHistory.index_key == index
+    )
+    before = mine.where(OltHistory.collected_at < begin).order_by(OltHistory.collected_at.desc()).limit(1).subquery()
+    rows = union_all(select(before), mine.where(OltHistory.collected_at >= begin)).subquery()
+    found = db.session.execute(select(rows).order_by(rows.c.collected_at))
+    return list(series.steps([series.Row(*row) for row in found], series.gathering_edge(now)))
