@@ -157,7 +157,7 @@ def test_the_page_of_an_olt_loads_the_rest_of_it_after_itself(seeded: Flask) -> 
     person = english(seeded, "viewer")
     page = soup(person.get("/olts/1"))
     parts = {str(part["id"]): str(part["hx-get"]) for part in page.select(".fx-later")}
-    assert set(parts) == {"past_live", "sides_live", "fit_live", "costs_live"}
+    assert set(parts) == {"past_live", "sides_live", "parts_live", "fit_live", "costs_live"}
     for name, path in parts.items():
         assert element(page, f"#{name} a")["href"] == path
         fragment = person.fragment(path, name)
