@@ -31,8 +31,8 @@ GROUPS: tuple[tuple[LazyString, Mapping[str, LazyString]], ...] = (
             "easysnmp answers its doubts)."
         ),
         "OLT_NETWORKS": _l(
-            "Networks an OLT's address must lie in, separated by commas. Loopback, for simulated OLTs, only with DEMO=1 "
-            "or where it is listed; link-local addresses only where they are listed."
+            "Networks an OLT's address must lie in, separated by commas. Loopback, for simulated OLTs, only "
+            "with DEMO=1 or where it is listed; link-local addresses only where they are listed."
         ),
         "AUTO_PAUSE_AFTER": _l("So many silent executions in a row make an OLT unreachable; 0 = never."),
         "NEXTCHECK_MODE": _l(
