@@ -73,7 +73,8 @@ PLAIN = """
     executions.detail formulas.add_formula formulas.add_states formulas.edit_formula formulas.edit_states
     formulas.formula formulas.index formulas.state_map formulas.states ledger.export ledger.index olt_deleted.index
     olt_deleted.restore olt_panels.capacity olt_panels.costs olt_panels.oids olt_panels.past olt_panels.sides
-    olt_parts.all_of olts.delete olts.detail olts.edit olts.import_csv olts.import_template olts.new onus.detail onus.export_of_olt
+    olt_parts.all_of olts.delete olts.detail olts.edit olts.import_csv olts.import_template olts.new onus.detail
+    onus.export_of_olt
     onus.proof people.create people.edit planning.index probes.detail queue.export queue.index quotas.detail
     rollouts.detail template_nodes.add template_nodes.delete template_nodes.edit template_pages.delete
     template_pages.detail template_pages.edit template_pages.new templates.index trials.detail violations.detail
