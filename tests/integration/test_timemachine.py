@@ -298,3 +298,15 @@ def test_without_nodes_or_without_runs_it_says_so(app: Flask) -> None:
 def test_of_each_node_its_last_runs_are_read_and_failures_are_left_out(session: Session) -> None:
     add_runs(make_node(make_olt("OLT-A", NOW), "discovery", NOW), loading.LAST_RUNS + 50, 3_000)
     assert loading.load(session, NOW).nodes[0].durations == (3.0,) * loading.LAST_RUNS
+
+
+def test_chained_nodes_are_those_of_the_watched_olts_only(session: Session) -> None:
+    for name, key in (("OLT-A", "rx"), ("OLT-B", "serial")):
+        master = make_node(make_olt(name, NOW), "discovery", NOW)
+        make_chained(master, key, NOW)
+        add_runs(master, 3, 3_000)
+    chained = {names: loading.load(session, NOW, names).chained for names in (None, ("OLT-A",))}
+    assert chained == {
+        None: {"rx": {"discovery"}, "serial": {"discovery"}},
+        ("OLT-A",): {"rx": {"discovery"}},
+    }  # fmt: skip
