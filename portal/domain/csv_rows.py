@@ -70,7 +70,7 @@ def read(text: str, names: Mapping[str, str], most: int) -> Sheet:
 
     SheetError: no table, no column that is known, two columns of one name, or more rows.
     """
-    given = text.removeprefix("\ufeff")
+    given = unicodedata.normalize("NFC", text.removeprefix("\ufeff"))
     if "\x00" in given:
         raise SheetError(N_("the file is not text: save it as CSV (UTF-8)"))
     told = _SEPARATOR_LINE.match(given)

@@ -37,23 +37,37 @@ def shown(value: object) -> str:
 
 
 def one_line(longest: int, *, required: bool = False) -> Reader:
-    """Text without control characters, stripped."""
+    """Text without control or invisible characters, stripped; composed (NFC), and every blank a plain space, so that
+
+    what looks alike is alike.
+    """
 
     def read(value: object) -> str:
         if value is None:
             value = ""
         if not isinstance(value, str):
             raise FieldError(N_("must be text"))
-        text = value.strip()
+        text = _plain(value)
         if required and not text:
             raise FieldError(N_("is missing"))
         if len(text) > longest:
             raise FieldError(N_("is longer than %(longest)d characters", longest=longest))
-        if any(unicodedata.category(char) in ("Cc", "Cs") for char in text):
-            raise FieldError(N_("must be one line without control characters"))
         return text
 
     return read
+
+
+def _plain(text: str) -> str:
+    composed = unicodedata.normalize("NFC", text)
+    kinds = {char: unicodedata.category(char) for char in composed}
+    plain = "".join(" " if kinds[char] == "Zs" else char for char in composed).strip()
+    for char in plain:
+        if kinds.get(char) in ("Cc", "Cs", "Zl", "Zp"):
+            raise FieldError(N_("must be one line without control characters"))
+        if kinds.get(char) == "Cf":
+            name = unicodedata.name(char, f"U+{ord(char):04X}").lower()
+            raise FieldError(N_("holds a character that cannot be seen (%(name)s): type it again", name=name))
+    return plain
 
 
 def secret(longest: int) -> Reader:

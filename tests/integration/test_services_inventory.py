@@ -1,6 +1,8 @@
 """Import and export of an inventory against a database: all or nothing, idempotent, and back again."""
 
+import unicodedata
 from datetime import UTC, datetime, timedelta
+from typing import Literal
 
 import pytest
 from cryptography.fernet import Fernet
@@ -445,3 +447,16 @@ def test_a_lost_key_keeps_no_file_from_being_loaded_or_written(app: Flask, sessi
     assert "lab" in told and "enter it again" in told
     load("credentials: [{name: lab, community: fresh}]\n")
     assert session.scalars(select(Credential)).one().community == "fresh"
+
+
+@pytest.mark.parametrize("form", ["NFC", "NFD"])
+def test_a_file_in_composed_or_decomposed_letters_means_the_same_and_changes_nothing_again(
+    session: Session, form: Literal["NFC", "NFD"]
+) -> None:
+    spanish = ONE.replace("basic", "Básica Ñ").replace("lab", "día").replace("name: A,", "name: OLT-PEÑA, site: Cañón,")
+    load(spanish)
+    again = load(unicodedata.normalize(form, spanish))
+    assert {what: (found["created"], found["updated"]) for what, found in again.counts.items()} == dict.fromkeys(
+        again.counts, (0, 0)
+    )
+    assert olt(session, "OLT-PEÑA").site == "Cañón"

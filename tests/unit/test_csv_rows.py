@@ -33,6 +33,10 @@ def test_what_is_no_text_is_refused(content: bytes, reason: str) -> None:
         csv_rows.decode(content)
 
 
+def test_decomposed_letters_are_the_composed_ones() -> None:
+    assert read("name\nOLT-PEN\u0303A\n").records[0].cells["name"] == "OLT-PEÑA"
+
+
 @pytest.mark.parametrize("delimiter", [",", ";", "\t"])
 def test_the_separator_is_found_by_the_head(delimiter: str) -> None:
     sheet = read(f'Nombre{delimiter}Dirección\n"A;B,C"{delimiter}10.0.0.1\n')

@@ -159,3 +159,18 @@ def test_each_snmp_version_needs_its_own_secrets() -> None:
 def test_an_unknown_word_is_answered_with_the_one_that_was_meant() -> None:
     assert "did you mean huawei?" in fields.unknown("huawey", ["huawei", "zte"])
     assert fields.unknown("xyz", ["huawei", "zte"]) == "xyz is unknown. Known: huawei, zte"
+
+
+def test_names_that_look_alike_are_alike() -> None:
+    read = fields.one_line(20)
+    assert {read(text) for text in ("ICA Ñandú", "ICA N\u0303andu\u0301", "ICA\u00a0Ñandú", " ICA\u2009Ñandú ")} == {
+        "ICA Ñandú"
+    }
+
+
+@pytest.mark.parametrize(
+    ("char", "name"), [("\u200b", "zero width space"), ("\u202e", "right-to-left override"), ("\u00ad", "soft hyphen")]
+)
+def test_a_character_that_cannot_be_seen_is_refused_by_its_name(char: str, name: str) -> None:
+    with pytest.raises(FieldError, match=f"cannot be seen \\({name}\\)"):
+        fields.one_line(20)(f"OLT{char}-ICA")
