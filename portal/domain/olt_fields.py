@@ -9,8 +9,8 @@ from portal.domain.messages import N_, Message
 
 LONGEST_REQUEST = 12.0  # seconds; a request must end well before the lease of 15 s does (docs/serialisation.md)
 
-# Of descriptions that are not UTF-8; "" is latin-1. Names of Python's codecs; each is a superset of ASCII.
-TEXT_ENCODINGS = ("", "gb18030", "gbk", "big5", "cp1251", "koi8-r", "cp1252", "cp850", "iso8859-2", "cp874")
+# Of descriptions that are not UTF-8; "" is Windows-1252. Names of Python's codecs; each is a superset of ASCII.
+TEXT_ENCODINGS = ("", "gb18030", "gbk", "big5", "cp1250", "cp1251", "koi8-r", "cp1252", "cp850", "iso8859-2", "cp874")
 
 
 def _encoding(value: object) -> str:

@@ -19,6 +19,7 @@ NO_SUCH_INSTANCE = "no such instance"
 OUT_OF_RANGE = "out of range"
 EMPTY = "empty"
 UNSUPPORTED = "unsupported: 0 everywhere"
+CUT = "\N{REPLACEMENT CHARACTER}"
 NOT_LISTED = "not in the table"  # of a column that was walked to its end without a row for this ONU
 ANOTHER_ONU = "another ONU"  # it was read at a place where another ONU was found afterwards
 
@@ -74,7 +75,7 @@ class ValueSpec:
     maximum: float | None = None
     unit: str = ""  # "dBm" without minimum or maximum means -50..+10
     states: Mapping[int, StateLabel] = field(default_factory=dict)
-    encoding: str = "latin-1"  # of texts that are not UTF-8; a setting of the OLT, since SNMP declares none
+    encoding: str = ""  # of texts that are not UTF-8; a setting of the OLT, since SNMP declares none
 
 
 class Reading(NamedTuple):
@@ -154,10 +155,11 @@ def printable(raw: RawValue) -> str:
     return shown if len(shown) <= MAX_RAW else shown[: MAX_RAW - 1] + "…"
 
 
-def clean_text(raw: bytes | str, encoding: str = "latin-1") -> str:
+def clean_text(raw: bytes | str, encoding: str = "") -> str:
     """Device text fit for a database and a page: cut at NUL, decoded, without invisible characters, ≤ 255 long.
 
-    Octets are UTF-8 where that fits strictly, else `encoding` where that fits, else latin-1, which fits anything.
+    Octets are UTF-8 where that fits, else `encoding` where that fits, also where the device has cut the last character;
+    else Windows-1252. What stands for nothing becomes CUT: no octet goes unseen.
     """
     if isinstance(raw, bytes):
         kept = raw.split(b"\x00", 1)[0]
@@ -170,12 +172,17 @@ def clean_text(raw: bytes | str, encoding: str = "latin-1") -> str:
 
 
 def _text_of(octets: bytes, encoding: str) -> str:
-    for name in ("utf-8", encoding):
-        try:
-            return octets.decode(name)
-        except (UnicodeDecodeError, LookupError):
-            continue
-    return octets.decode("latin-1")
+    for name, longest in (("utf-8", 4), (encoding, 2)) if encoding else (("utf-8", 4),):
+        for cut in range(longest):
+            try:
+                text = octets[: len(octets) - cut].decode(name)
+            except (UnicodeDecodeError, LookupError):
+                continue
+            if not cut:
+                return text
+            if not text.isascii():  # else nothing speaks for this encoding
+                return text + CUT
+    return octets.decode("cp1252", errors="replace")
 
 
 def _visible(text: str) -> str:

@@ -58,7 +58,7 @@ class Olt(Base):
     credential_id: Mapped[int] = mapped_column(ForeignKey("credentials.id"))
     enabled: Mapped[bool] = mapped_column(default=True)
     site: Mapped[str] = mapped_column(String(60), default="")
-    # Of descriptions that are not UTF-8, such as "gbk"; "" means latin-1 (quirk 37: SNMP declares none).
+    # Of descriptions that are not UTF-8, such as "gbk"; "" means Windows-1252 (quirk 37: SNMP declares none).
     text_encoding: Mapped[str] = mapped_column(String(20), default="", server_default="")
     timeout: Mapped[float] = mapped_column(default=2.0)
     retries: Mapped[int] = mapped_column(default=1)

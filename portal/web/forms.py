@@ -215,7 +215,8 @@ class OltForm(ErrorForm):
         description=_l("1 to 16, inside one GET. 2 is kind to old line cards."),
     )  # fmt: skip
     text_encoding = Select(
-        _l("Encoding of texts"), default="", choices=[SelectChoice(name, name or "latin-1") for name in TEXT_ENCODINGS],
+        _l("Encoding of texts"), default="",
+        choices=[SelectChoice(name, name or "Windows-1252") for name in TEXT_ENCODINGS],
         description=_l("Of descriptions that are not UTF-8: gbk or gb18030 for Chinese, cp1251 for Cyrillic."),
     )  # fmt: skip
 

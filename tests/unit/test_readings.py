@@ -110,6 +110,11 @@ TEXTS: dict[RawValue, str] = {
     b"Cliente 0042": "Cliente 0042",
     "Peñón".encode(): "Peñón",
     "Peñón".encode("latin-1"): "Peñón",
+    "José “Pepe” — €5".encode("cp1252"): "José “Pepe” — €5",
+    b"Jos\xe9 \x81": "José \ufffd",  # nothing in any of the usual encodings
+    "Peñón".encode()[:-2] + b"\xc3": "Peñ\ufffd",  # the device cut it inside a character
+    "Ñandú".encode("latin-1")[:1]: "Ñ",
+    b"ESPA\xd1": "ESPAÑ",
     "光纤".encode(): "光纤",
     b"F660V5\x00\x00\x00\x00": "F660V5",
     b"F660\x00garbage\xff": "F660",
@@ -126,6 +131,13 @@ TEXTS: dict[RawValue, str] = {
 
 def test_text_is_made_fit_for_database_and_page() -> None:
     assert {raw: decode(ValueSpec(), "1", raw).value for raw in TEXTS} == TEXTS
+
+
+def test_text_in_the_encoding_of_its_olt_may_be_cut_inside_a_character() -> None:
+    whole = "光纤".encode("gbk")
+    told = {raw: decode(ValueSpec(encoding="gbk"), "1", raw).value for raw in (whole, whole[:-1], whole[:2])}
+    assert list(told.values()) == ["光纤", "光\ufffd", "光"]
+    assert decode(ValueSpec(encoding="cp1250"), "1", "Łódź".encode("cp1250")).value == "Łódź"
 
 
 def test_text_without_a_character_is_empty() -> None:
