@@ -34,6 +34,8 @@ REMEMBERED = 20_000  # raw values of one column whose decoding is kept at hand
 SHORT = 1 << 40  # below, a number times its scale keeps more digits than DECIMALS asks for
 
 _NUMBER = re.compile(r"(?<![\w.,])[-+]?[0-9]{1,20}(?:\.[0-9]{1,20})?(?![.,]?[0-9])", re.ASCII)
+_WITH_UNIT = re.compile(r"([-+]?[0-9]{1,20}(?:\.[0-9]{1,20})?)\s*([A-Za-z°%]{1,6})")
+_FACTORS = {("km", "m"): Decimal(1000), ("m", "km"): Decimal("0.001")}  # unit of the text, unit of the column
 _BEFORE_DBM = re.compile(r"([-+]?[0-9]{1,20}(?:\.[0-9]{1,20})?)\s*dBm", re.IGNORECASE | re.ASCII)
 _STATE_CODE = re.compile(r"\s*(-?[0-9]{1,10})\s*", re.ASCII)
 _BREAKS = re.compile(r"[\r\n\t]+")
@@ -210,7 +212,11 @@ def _number(spec: ValueSpec, raw: int | bytes | str) -> _Decoded:
     elif isinstance(raw, bytes) and len(raw) == COUNTER_OCTETS and not _printable(raw):
         number = Decimal(int.from_bytes(raw, "big"))  # a Counter64 sent as octets (Nokia 7360, quirk 41)
     else:
-        number = _number_in(clean_text(raw))
+        text = clean_text(raw)
+        number = _number_in(text)
+        stated = _stated(spec, text, number) if number is not None and number not in spec.sentinels else None
+        if stated is not None:
+            return _within(spec, round(float(stated), DECIMALS) + 0.0)
     if number is None:
         shown = clean_text(raw) if isinstance(raw, bytes | str) else ""
         return _Decoded(reason=f"no number in {shown[:40]!r}"[:MAX_REASON] if shown else EMPTY)
@@ -236,6 +242,19 @@ def _number_in(text: str) -> Decimal | None:
         return Decimal(found[1])
     plain = None if "dbm" in text.lower() else _NUMBER.search(text)  # "0.00 mW (-inf dBm)" is darkness, not 0
     return Decimal(plain[0]) if plain else None
+
+
+def _stated(spec: ValueSpec, text: str, number: Decimal) -> Decimal | None:
+    """The value of a text that says it itself: with a unit behind it, or a decimal point where the column's numbers are
+
+    scaled and therefore whole. None for a number that is still to be scaled.
+    """
+    written = _WITH_UNIT.search(text)
+    unit = written[2].lower() if written and Decimal(written[1]) == number else ""
+    factor = Decimal(1) if unit == spec.unit.lower() else _FACTORS.get((unit, spec.unit.lower()))
+    if unit and factor is not None:
+        return number * factor
+    return number if spec.scale != 1 and number != number.to_integral_value() else None
 
 
 def _folded(number: Decimal, bits: int) -> Decimal:

@@ -8,6 +8,7 @@ OCTETS = 8  # ITU-T G.984.3: 4 vendor letters and 4 vendor-specific octets
 _SEPARATORS = re.compile(r"[\s:.\-]+")
 _PREFIX = re.compile(r"[0-9]{1,3},", re.ASCII)  # ZTE 1082 column .18 sends "1,ZTEGxxxxxxxx"
 _HEX = re.compile(r"(?:0x)?([0-9A-F]{16})", re.IGNORECASE | re.ASCII)
+_HYPHEN = re.compile(r"([0-9A-Z]{4})-([0-9A-F]{8})", re.ASCII)
 _LETTERED = re.compile(r"[0-9A-Z]{4}[0-9A-F]{8}", re.ASCII)
 _MAC = re.compile(r"[0-9A-F]{12}", re.ASCII)
 
@@ -15,13 +16,17 @@ _MAC = re.compile(r"[0-9A-F]{12}", re.ASCII)
 def canonical(raw: bytes | str) -> str | None:
     """16 upper-case hex digits, or None for an empty, blank or unreadable serial.
 
-    Exactly 8 bytes are always the octets themselves, also when they happen to be printable. Other bytes, and
-    text, are read as "ZTEG030C0914", as 16 hex digits (with or without 0x, spaces, colons) or as "1,ZTEG030C0914".
-    Vendor letters in text are taken as upper case, so that a person may type either.
+    Exactly 8 bytes are always the octets themselves, also when they happen to be printable, and when they are padded
+    with NULs. Other bytes, and text, are read as "ZTEG030C0914" or "ZTEG-030C0914", as 16 hex digits (with or without
+    0x, spaces, colons) or as "1,ZTEG030C0914". Vendor letters in text are taken as upper case: a person may type
+    either.
     """
-    if isinstance(raw, bytes):
-        return _filled(raw.hex().upper()) if len(raw) == OCTETS else _from_text(raw.decode("latin-1"))
-    return _from_text(raw)
+    if isinstance(raw, str):
+        return _from_text(raw)
+    octets = raw[:OCTETS] if OCTETS < len(raw) and not raw[OCTETS:].strip(b"\x00") and b"\x00" not in raw[:4] else raw
+    if len(octets) == OCTETS and (len(raw) == OCTETS or not _is_text(octets)):
+        return _filled(octets.hex().upper())
+    return _from_text(raw.decode("latin-1"))
 
 
 def mac(raw: bytes | str) -> str | None:
@@ -53,11 +58,16 @@ def printed(serial: str) -> str:
 def _from_text(text: str) -> str | None:
     cleaned = text.replace("\x00", "").strip().strip('"').strip()
     cleaned = _PREFIX.sub("", cleaned, count=1) if _PREFIX.match(cleaned) else cleaned
-    lettered = cleaned.strip().upper()
+    lettered = _HYPHEN.sub(r"\1\2", cleaned.strip().upper())
     if _LETTERED.fullmatch(lettered) and not _is_mac(lettered):
         return _filled(lettered[:4].encode("ascii").hex().upper() + lettered[4:])
     found = _HEX.fullmatch(_SEPARATORS.sub("", cleaned))
     return _filled(found[1].upper()) if found else None
+
+
+def _is_text(octets: bytes) -> bool:
+    """Eight printable characters are the beginning of a text, rather than octets that somebody padded."""
+    return octets.isascii() and octets.decode("ascii").isprintable()
 
 
 def _is_mac(text: str) -> bool:

@@ -54,6 +54,7 @@ ZTE = "5A544547030C0914"
 def test_every_written_form_gives_the_same_serial() -> None:
     octets = [bytes.fromhex(ZTE), b"ZTEG030C0914", b"1,ZTEG030C0914", b"5A 54 45 47 03 0C 09 14", b"ZTEG030C0914\0\0"]
     texts = ["ZTEG030C0914", " zteg030c0914 ", "1,ZTEG030C0914", "5a544547030c0914", "0x5A544547030C0914"]
+    octets += [bytes.fromhex(ZTE) + b"\0\0", b"ZTEG-030C0914"]
     texts += ["5A:54:45:47:03:0C:09:14", "5A-54-45-47-03-0C-09-14", '"5A 54 45 47 03 0C 09 14 "']
     forms: list[bytes | str] = [*octets, *texts]
     assert {raw: canonical(raw) for raw in forms} == dict.fromkeys(forms, ZTE)
