@@ -246,3 +246,8 @@ def test_quirk_54_no_tree_that_was_only_ever_copied_is_in_the_catalogue() -> Non
 def test_quirk_57_no_shipped_column_holds_a_password() -> None:
     held = {one.oid for data in brands() for one in data.oids}
     assert not held & set(SECRET_COLUMNS)
+
+
+def test_an_onu_of_a_c_data_that_is_down_has_no_light() -> None:
+    assert values("cdata.onu_rx_power", -1, -2231, model="FD16XX") == [None, -22.31]
+    assert values("cdata.onu_tx_power", -3000, 212, model="FD16XX") == [None, 2.12]
