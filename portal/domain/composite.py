@@ -48,7 +48,7 @@ class SnmpTarget:
 
 
 IDENTITIES = ("onu_serial", "onu_mac")
-PORT_NAMES = ("if_name", "if_descr", "pon_port_name")
+PORT_NAMES = ("if_name", "if_descr")  # by ifIndex, or kept as such where a maker has nothing else
 _TELLING = frozenset({ValueType.SERIAL, ValueType.MAC})  # a text of that name is nobody's identity
 
 
