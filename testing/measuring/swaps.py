@@ -3,7 +3,8 @@
 One OLT of many groups of four indexes; each group is a history of its own. Of each ONU state, power and description
 follow from its number, so that a value says whose it is. Between two readings of the serials each group sees one change
 at most: two ONUs change places, one moves to a free index, one is replaced by another or goes. A change that is undone
-before the serials are read again leaves no trace that anybody could see.
+before the serials are read again leaves no trace that anybody could see; nor does one at a place that no earlier
+composite has listed, between the listing and the serials of the first that does: an ONU is believed at first sight.
 """
 
 import random
@@ -59,6 +60,7 @@ class World:
     made: int  # ONUs so far: the last number
     at: dict[str, int] = field(default_factory=dict)
     changed: set[int] = field(default_factory=set)  # groups, since the serials were read
+    listed: set[str] = field(default_factory=set)  # indexes that a discovery of an earlier composite has seen
     changes: Counter[str] = field(default_factory=Counter)
 
     def __post_init__(self) -> None:
@@ -87,8 +89,8 @@ class World:
             self.at[one], self.at[other] = self.at[other], self.at[one]
         elif kind == "move" and taken and free:
             self.at[self.chance.choice(free)] = self.at.pop(self.chance.choice(taken))
-        elif kind == "replace" and taken:
-            self.at[self.chance.choice(taken)] = self._new()
+        elif kind == "replace" and (known := [place for place in taken if place in self.listed]):
+            self.at[self.chance.choice(known)] = self._new()
         elif kind == "go" and len(taken) > 1:
             del self.at[self.chance.choice(taken)]
         elif kind == "come" and free:
@@ -156,6 +158,7 @@ class Histories:
             if step.columns:
                 executions.keep_step(execution_id, 1, books, step, self.now, self.now)
         executions.finish(execution_id, 1, CompositeResult(tuple(steps)), self.now, books)
+        self.world.listed |= {reading.index for reading in steps[0].columns[0].readings}
         self.session.rollback()
         self.now += MINUTE
 

@@ -124,7 +124,7 @@ class Books:
             nameless = {onu_id for onu_id in self._loaded if onu_id in known and known[onu_id].serial is None}
             moved += identify(session, source, known, serials, complete=column.whole)
             named = {onu_id for onu_id in nameless if onu_id in known and known[onu_id].serial is not None}
-            take_back_nameless(session, self.olt_id, known, named)
+            self._doubtful |= take_back_nameless(session, self.olt_id, known, named)
             other = {index for index, serial in serials.items() if before.get(index) not in (None, serial)}
             self._doubtful |= {row.id for row in known.values()
                                if row.index in other or stood.get(row.id, row.index) != row.index}  # fmt: skip

@@ -31,19 +31,22 @@ def take_back(session: Session, olt_id: int, onus: Mapping[int, Row], ids: Colle
         _take_back(session, onus, _proven(session, onus, reads, part))
 
 
-def take_back_nameless(session: Session, olt_id: int, onus: Mapping[int, Row], ids: Collection[int]) -> None:
+def take_back_nameless(session: Session, olt_id: int, onus: Mapping[int, Row], ids: Collection[int]) -> set[int]:
     """The same of ONUs that got their first serial after they had been read without, though those of others are known.
 
-    Where no serials had been read before, an ONU is told by its index.
+    Where no serials had been read before, an ONU is told by its index. Returns who may have been given another's.
     """
     session.flush()
-    reads = _reads(session, olt_id) if ids else {}
-    if not reads:
-        return
-    for part in batches(sorted(ids)):
+    reads, found = _reads(session, olt_id) if ids else {}, set[int]()
+    for part in batches(sorted(ids)) if reads else ():
         query = select(Onu.id, Onu.first_seen).where(Onu.id.in_(part), Onu.first_seen > min(reads.values()))
         before = {row.id: row.first_seen - timedelta(microseconds=1) for row in session.execute(query)}
-        _take_back(session, onus, before)
+        found |= before.keys()
+        if before:
+            ended = _past(session, before)
+            _events(session, before)
+            _latest(session, onus, before, ended, {})  # what it was before all that is not known either
+    return found
 
 
 def _take_back(session: Session, onus: Mapping[int, Row], proven: Mapping[int, datetime]) -> None:
