@@ -38,8 +38,9 @@ def take_back_nameless(session: Session, olt_id: int, onus: Mapping[int, Row], i
     """
     session.flush()
     reads, found = _reads(session, olt_id) if ids else {}, set[int]()
-    for part in batches(sorted(ids)) if reads else ():
-        query = select(Onu.id, Onu.first_seen).where(Onu.id.in_(part), Onu.first_seen > min(reads.values()))
+    known = [onu_id for onu_id in sorted(ids) if not reads.keys().isdisjoint(_names(onus[onu_id]))]
+    for part in batches(known):
+        query = select(Onu.id, Onu.first_seen).where(Onu.id.in_(part))
         before = {row.id: row.first_seen - timedelta(microseconds=1) for row in session.execute(query)}
         found |= before.keys()
         if before:
@@ -62,6 +63,11 @@ def _reads(session: Session, olt_id: int) -> dict[str, datetime]:
     return {row.metric: row.read_at for row in session.execute(query) if row.metric.startswith(IDENTITIES)}
 
 
+def _names(onu: Row) -> list[str]:
+    """Under which it stands that the serials of all ONUs of its table were read."""
+    return [name for metric in IDENTITIES for name in (metric, f"{metric}@{onu.found_by}")]
+
+
 def _proven(
     session: Session, onus: Mapping[int, Row], reads: Mapping[str, datetime], ids: list[int]
 ) -> dict[int, datetime]:
@@ -70,8 +76,7 @@ def _proven(
     )
     found: dict[int, datetime] = {}
     for onu_id, metric, at, reason in session.execute(query):
-        names = () if reason == NOT_LISTED else (metric, f"{metric}@{onus[onu_id].found_by}")
-        of_all = (reads.get(name) for name in names)
+        of_all = (reads.get(name) for name in _names(onus[onu_id]) if reason != NOT_LISTED and name.startswith(metric))
         found[onu_id] = max(one for one in (found.get(onu_id), at, *of_all) if one is not None)
     return found
 
