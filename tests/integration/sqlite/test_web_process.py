@@ -38,7 +38,7 @@ FORWARDED = {"X-Forwarded-For": "6.6.6.6, 203.0.113.5", "X-Forwarded-Proto": "ht
 SEEN = ["127.0.0.1 http://localhost/who", "203.0.113.5 https://noc.example/who", "6.6.6.6 http://localhost/who"]
 
 
-@pytest.mark.parametrize(("proxies", "seen"), enumerate(SEEN))
+@pytest.mark.parametrize(("proxies", "seen"), [*enumerate(SEEN)])
 def test_only_as_many_proxies_are_believed_as_there_are(
     proxies: int, seen: str, databases: Databases, tmp_path: Path
 ) -> None:
