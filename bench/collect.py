@@ -28,7 +28,7 @@ from app import create_app
 from config import load_settings
 from jobs import drivers, poller
 from jobs.worker import GARBAGE_EVERY
-from portal.domain.composite import CompositeResult, CompositeWork
+from portal.domain.composite import CompositeResult, CompositeWork, telling
 from portal.domain.statuses import StepStatus
 from portal.extensions import db
 from portal.services.cataloguing import catalogue
@@ -146,7 +146,7 @@ def composite(key: str, server: Server, now: datetime) -> Cost:
     result = poller.run(work, drivers.open_session, lambda: None, _now, time.monotonic)
     wall, reading = time.monotonic() - wall, time.process_time() - cpu
     _check(work, result)
-    books = Books(work.olt_id, execution_id, [step.node_id for step in work.steps if step.tells_identity])
+    books = Books(work.olt_id, execution_id, telling(work.steps))
     executions.finish(execution_id, 1, result, _now(), books)
     spent = time.process_time() - cpu + server.cpu() - before
     pdus, octets = sum(step.pdus for step in result.steps), sum(step.octets for step in result.steps)

@@ -15,7 +15,7 @@ from jobs.claim import Aborted, Claim, Lease, LeaseLost, Stopped, held
 from jobs.drivers import open_session
 from portal import clock, queueing
 from portal.domain import tempo
-from portal.domain.composite import CompositeResult, CompositeWork, StepResult
+from portal.domain.composite import CompositeResult, CompositeWork, StepResult, telling
 from portal.domain.statuses import ExecutionStatus
 from portal.extensions import db
 from portal.services.collecting.readings import Books
@@ -106,8 +106,7 @@ class _Keeper:
 
     def __init__(self, work: CompositeWork, check: Callable[[], None], ttl: float) -> None:
         self.work, self.check, self.ttl = work, check, ttl
-        telling = [step.node_id for step in work.steps if step.tells_identity]
-        self.books = Books(work.olt_id, work.execution_id, telling)
+        self.books = Books(work.olt_id, work.execution_id, telling(work.steps))
 
     def keep(self, step: StepResult) -> None:
         """One step, while the OLT is still ours: its lease is renewed before each further try."""

@@ -11,10 +11,11 @@ _NAME_UNKNOWN = frozenset({socket.EAI_NONAME, socket.EAI_FAMILY, getattr(socket,
 
 
 def resolved(target: SnmpTarget) -> tuple[str, bool]:
-    """The numeric address, and whether it is of IPv6. Looked up once, so that it cannot change between two requests,
+    """The numeric address, and whether it is of IPv6.
 
-    nor between the look at its network and the first of them. Raises SnmpUnreachable where there is no such address or
-    it lies outside the target's networks, SnmpLocalFault where this machine could not find out.
+    Looked up once: it cannot change between two requests, nor between the check of its network and the first of them.
+    Raises SnmpUnreachable where there is no such address or it lies outside the target's networks, SnmpLocalFault where
+    this machine could not find out.
     """
     where = f"{target.address}:{target.port}"
     if not target.address.strip() or not 0 < target.port < 65536:

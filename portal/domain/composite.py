@@ -1,6 +1,6 @@
 """What crosses between the database and the wire: one composite to do, and what came of it. Plain frozen data."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
@@ -186,6 +186,11 @@ class StepResult:
     def tells_identity(self) -> bool:
         """It read a column that says which ONU stands at an index."""
         return any(column.spec.tells_identity for column in self.columns)
+
+
+def telling(steps: Iterable[StepWork | StepResult]) -> frozenset[int]:
+    """Nodes of the steps that say which ONU stands at an index."""
+    return frozenset(step.node_id for step in steps if step.tells_identity)
 
 
 @dataclass(frozen=True)

@@ -37,9 +37,9 @@ def shown(value: object) -> str:
 
 
 def one_line(longest: int, *, required: bool = False) -> Reader:
-    """Text without control or invisible characters, stripped; composed (NFC), and every blank a plain space, so that
+    """Text without control or invisible characters, stripped.
 
-    what looks alike is alike.
+    It is composed (NFC) and its blanks are plain spaces: what looks alike is alike.
     """
 
     def read(value: object) -> str:

@@ -245,9 +245,9 @@ def _number_in(text: str) -> Decimal | None:
 
 
 def _stated(spec: ValueSpec, text: str, number: Decimal) -> Decimal | None:
-    """The value of a text that says it itself: with a unit behind it, or a decimal point where the column's numbers are
+    """The value of a text that says it itself; None for a number that is still to be scaled.
 
-    scaled and therefore whole. None for a number that is still to be scaled.
+    It has a unit behind it, or a decimal point where the column's numbers are scaled and therefore whole.
     """
     written = _WITH_UNIT.search(text)
     unit = written[2].lower() if written and Decimal(written[1]) == number else ""

@@ -7,6 +7,8 @@ from typing import NamedTuple
 
 SINGLE, SETTLED, HOUR = 0, 1, 3600
 """`span` of a row: one reading; one reading that was its hour's only change and stays as it is; an hour of readings."""
+MOST_STEPS = 750  # of one series on a chart
+_KEPT_OF_BUCKET = 5  # first, last, least, greatest, and where the reading stopped
 RAW_AGE = timedelta(hours=48)
 """Hours that ended longer ago are gathered, on charts and in the table alike."""
 
@@ -28,6 +30,10 @@ class Row(NamedTuple):
     without: int = 0
 
 
+VALUES = Row._fields[1:]
+"""Names of all but the moment, in their order."""
+
+
 class Step(NamedTuple):
     """A value that holds from `at` until the next one, None for none; of an hour its `least` and `most` too."""
 
@@ -47,7 +53,12 @@ class Step(NamedTuple):
 
 def single(at: datetime, value: float | None) -> Row:
     """The row of one reading."""
-    return Row(at, value, value, value, value)
+    return Row(at, *values_of(value))
+
+
+def values_of(value: float | None) -> tuple[float | None, float | None, float | None, float | None, int, int, int]:
+    """VALUES of one reading."""
+    return (value, value, value, value, 1, SINGLE, 0)
 
 
 def hour_of(moment: datetime) -> datetime:
@@ -103,3 +114,35 @@ def steps(rows: Iterable[Row], edge: datetime) -> Iterator[Step]:
             continue
         yield Step(row.at, row.mean, row.minimum, row.maximum)
         yield Step(row.at + timedelta(seconds=HOUR), row.last)
+
+
+def thinned(all_steps: Sequence[Step], most: int = MOST_STEPS) -> list[Step]:
+    """At most about `most` of the steps, so that neither a dip nor a gap is lost.
+
+    Of equal times each keeps the first, the last, the least, the greatest, and the first without a value.
+    """
+    if len(all_steps) <= most:
+        return list(all_steps)
+    start, buckets = all_steps[0].at, most // _KEPT_OF_BUCKET
+    width = max((all_steps[-1].at - start).total_seconds() / buckets, 1.0)
+    groups: dict[int, list[Step]] = {}
+    for step in all_steps:
+        groups.setdefault(int((step.at - start).total_seconds() // width), []).append(step)
+    return [step for group in groups.values() for step in _telling(group)]
+
+
+def _telling(group: Sequence[Step]) -> list[Step]:
+    values = [step for step in group if step.value is not None]
+    stops = [step for step in group if step.value is None]
+    telling = {group[0], group[-1], *stops[:1]}
+    if values:
+        telling |= {min(values, key=_least), max(values, key=_most)}
+    return sorted(telling, key=lambda step: step.at)
+
+
+def _least(step: Step) -> float:
+    return step.range[0] if step.range else 0.0
+
+
+def _most(step: Step) -> float:
+    return step.range[1] if step.range else 0.0

@@ -9,6 +9,7 @@ from sqlalchemy.orm import Mapped, mapped_column, relationship
 from portal.domain import searching
 from portal.domain.statuses import OnuEventKind, Presence
 from portal.extensions import Base
+from portal.models.history import HistoryColumns
 from portal.models.olt import Olt
 from portal.models.types import BigId, UTCDateTime, Word, one_of
 
@@ -129,7 +130,7 @@ class OltRead(Base):
     execution_id: Mapped[int | None] = mapped_column(BigInteger)
 
 
-class OnuHistory(Base):
+class OnuHistory(HistoryColumns, Base):
     """What a numeric reading was from a moment on: one reading, or an hour of them (portal.domain.series.Row).
 
     Of one reading mean, minimum, maximum and last are the same; all None for "no reading".
@@ -141,13 +142,6 @@ class OnuHistory(Base):
     onu_id: Mapped[int] = mapped_column(ForeignKey("onus.id", ondelete="CASCADE"), primary_key=True)
     metric: Mapped[str] = mapped_column(String(METRIC_LENGTH), primary_key=True)
     collected_at: Mapped[datetime] = mapped_column(UTCDateTime, primary_key=True)
-    mean: Mapped[float | None]
-    minimum: Mapped[float | None]
-    maximum: Mapped[float | None]
-    last: Mapped[float | None]
-    samples: Mapped[int] = mapped_column(default=1)
-    span: Mapped[int] = mapped_column(default=0)
-    without: Mapped[int] = mapped_column(default=0)
 
 
 class OnuEvent(Base):

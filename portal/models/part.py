@@ -6,10 +6,12 @@ from sqlalchemy import BigInteger, ForeignKey, Index, String
 from sqlalchemy.orm import Mapped, mapped_column
 
 from portal.extensions import Base
+from portal.models.history import HistoryColumns
 from portal.models.onu import METRIC_LENGTH, RAW_LENGTH, REASON_LENGTH, TEXT_LENGTH
 from portal.models.types import UTCDateTime
 
 INDEX_LENGTH = 60
+READ_AS = "part:"  # and the metric: the row of olt_reads that tells when a whole column of parts was last read
 
 
 class OltData(Base):
@@ -36,7 +38,7 @@ class OltData(Base):
     execution_id: Mapped[int | None] = mapped_column(BigInteger)
 
 
-class OltHistory(Base):
+class OltHistory(HistoryColumns, Base):
     """What a number of a part was from a moment on (portal.domain.series.Row)."""
 
     __tablename__ = "olt_history"
@@ -46,10 +48,3 @@ class OltHistory(Base):
     metric: Mapped[str] = mapped_column(String(METRIC_LENGTH), primary_key=True)
     index_key: Mapped[str] = mapped_column(String(INDEX_LENGTH), primary_key=True)
     collected_at: Mapped[datetime] = mapped_column(UTCDateTime, primary_key=True)
-    mean: Mapped[float | None]
-    minimum: Mapped[float | None]
-    maximum: Mapped[float | None]
-    last: Mapped[float | None]
-    samples: Mapped[int] = mapped_column(default=1)
-    span: Mapped[int] = mapped_column(default=0)
-    without: Mapped[int] = mapped_column(default=0)

@@ -1,23 +1,20 @@
 """Reads the optical power of one ONU over time, as steps: a value holds until the next change."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any
 
-from sqlalchemy import select, union_all
+from sqlalchemy import select
 
 from portal.domain import series
 from portal.domain.series import Step
 from portal.domain.statuses import OnuEventKind
 from portal.extensions import db
+from portal.queries import histories
 from portal.queries.onus import OLT_RX, RX, read_of_all
 from portal.tables import Olt, OltRead, Onu, OnuData, OnuEvent, OnuHistory
 
 SERIES = (RX, OLT_RX)
-MOST_POINTS = 750  # of one series
 MOST_MARKS = 120
-_KEPT_OF_BUCKET = 5  # first, last, least, greatest, and where the reading stopped
 
 
 @dataclass(frozen=True)
@@ -42,7 +39,8 @@ def history(onu_id: int, since: datetime, now: datetime) -> Power | None:
     if read_at is None:
         return None
     found: dict[str, list[series.Row]] = {metric: [] for metric in SERIES}
-    for metric, *row in db.session.execute(_samples(onu_id, series.hour_of(since))):
+    powers = [(OnuHistory.onu_id == onu_id, OnuHistory.metric == metric) for metric in SERIES]
+    for metric, *row in db.session.execute(histories.rows(OnuHistory, powers, since, OnuHistory.metric)):
         found[metric].append(series.Row(*row))
     edge = series.gathering_edge(now)
     drawn = {metric: tuple(series.steps(rows, edge)) for metric, rows in found.items()}
@@ -65,21 +63,6 @@ def _read_at(onu_id: int) -> dict[str, datetime] | None:
     return found if rows else None
 
 
-def _samples(onu_id: int, since: datetime) -> Any:
-    """Metric and series.Row, oldest first: of each metric the last before `since`, and all from then on."""
-    values = (OnuHistory.collected_at, OnuHistory.mean, OnuHistory.minimum, OnuHistory.maximum, OnuHistory.last,
-              OnuHistory.samples, OnuHistory.span, OnuHistory.without)  # fmt: skip
-    mine = select(OnuHistory.metric, *values).where(OnuHistory.onu_id == onu_id)
-    before = [
-        mine.where(OnuHistory.metric == metric, OnuHistory.collected_at < since)
-        .order_by(OnuHistory.collected_at.desc()).limit(1).subquery()
-        for metric in SERIES
-    ]  # fmt: skip
-    inside = mine.where(OnuHistory.metric.in_(SERIES), OnuHistory.collected_at >= since)
-    rows = union_all(*(select(one) for one in before), inside).subquery()
-    return select(rows).order_by(rows.c.collected_at)
-
-
 def _marks(onu_id: int, since: datetime) -> list[tuple[datetime, OnuEventKind, str]]:
     query = (
         select(OnuEvent.happened_at, OnuEvent.kind, OnuEvent.after)
@@ -88,35 +71,3 @@ def _marks(onu_id: int, since: datetime) -> list[tuple[datetime, OnuEventKind, s
         .order_by(OnuEvent.happened_at.desc(), OnuEvent.id.desc()).limit(MOST_MARKS)
     )  # fmt: skip
     return [(row[0], row[1], row[2]) for row in db.session.execute(query)][::-1]
-
-
-def thinned(samples: Sequence[Step], most: int = MOST_POINTS) -> list[Step]:
-    """At most about `most` of the samples, by equal times: of each the first, the last, the least and the greatest,
-
-    and the first without a value. So neither a dip nor a gap is lost.
-    """
-    if len(samples) <= most:
-        return list(samples)
-    start, buckets = samples[0].at, most // _KEPT_OF_BUCKET
-    width = max((samples[-1].at - start).total_seconds() / buckets, 1.0)
-    groups: dict[int, list[Step]] = {}
-    for sample in samples:
-        groups.setdefault(int((sample.at - start).total_seconds() // width), []).append(sample)
-    return [sample for group in groups.values() for sample in _telling(group)]
-
-
-def _telling(group: Sequence[Step]) -> list[Step]:
-    values = [sample for sample in group if sample.value is not None]
-    stops = [sample for sample in group if sample.value is None]
-    telling = {group[0], group[-1], *stops[:1]}
-    if values:
-        telling |= {min(values, key=_least), max(values, key=_most)}
-    return sorted(telling, key=lambda sample: sample.at)
-
-
-def _least(step: Step) -> float:
-    return step.range[0] if step.range else 0.0
-
-
-def _most(step: Step) -> float:
-    return step.range[1] if step.range else 0.0

@@ -5,14 +5,15 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from datetime import datetime
 
-from sqlalchemy import select, union_all
+from sqlalchemy import select
 
 from portal.domain import series
 from portal.domain.series import Step
 from portal.extensions import db
+from portal.models.part import READ_AS
+from portal.queries import histories
 from portal.tables import OltData, OltHistory, OltRead, PonPort
 
-READ_AS = "part:"  # as services.collecting.parts writes it
 MOST = 300  # parts of one kind
 CARDS = ("card_", "mgmt_card_")
 
@@ -112,13 +113,6 @@ def reading(olt_id: int, metric: str, index: str) -> tuple[Reading, str] | None:
 
 def history(olt_id: int, metric: str, index: str, since: datetime, now: datetime) -> list[Step]:
     """That value over time, with the last change before `since`. One SQL statement."""
-    columns = (OltHistory.collected_at, OltHistory.mean, OltHistory.minimum, OltHistory.maximum, OltHistory.last,
-               OltHistory.samples, OltHistory.span, OltHistory.without)  # fmt: skip
-    begin = series.hour_of(since)
-    mine = select(*columns).where(
-        OltHistory.olt_id == olt_id, OltHistory.metric == metric, OltHistory.index_key == index
-    )
-    before = mine.where(OltHistory.collected_at < begin).order_by(OltHistory.collected_at.desc()).limit(1).subquery()
-    rows = union_all(select(before), mine.where(OltHistory.collected_at >= begin)).subquery()
-    found = db.session.execute(select(rows).order_by(rows.c.collected_at))
+    mine = (OltHistory.olt_id == olt_id, OltHistory.metric == metric, OltHistory.index_key == index)
+    found = db.session.execute(histories.rows(OltHistory, [mine], since))
     return list(series.steps([series.Row(*row) for row in found], series.gathering_edge(now)))

@@ -6,10 +6,9 @@ from typing import NamedTuple
 
 from flask import Blueprint, Response, abort, render_template
 
-from portal.domain.series import Step
+from portal.domain.series import Step, thinned
 from portal.domain.statuses import Role
 from portal.queries import parts
-from portal.queries.onu_power import thinned
 from portal.queries.parts import Part, Reading
 from portal.web import args, live, metrics
 from portal.web.access import requires
@@ -48,7 +47,7 @@ class Plot(NamedTuple):
 def all_of(olt_id: int) -> Response:
     """Its ports, cards and itself, by their latest readings. Live."""
     olt, found = olt_or_404(olt_id), parts.of_olt(olt_id)
-    columns = {"port_columns": columns_of(found.ports), "card_columns": columns_of(found.cards)}
+    columns = {"port_columns": columns_of(found.ports), "card_columns": columns_of(found.cards)}  # metric → its name
     itself = sorted(found.itself, key=lambda reading: _order(reading.metric))
     return live.render(
         "olts/panel.html", olt=olt, panel="parts", parts=found, itself=itself, words=words, label=label, **columns
@@ -73,10 +72,10 @@ def over_time(olt_id: int, metric: str) -> str:
     )  # fmt: skip
 
 
-def columns_of(found: Sequence[Part]) -> list[str]:
-    """Metrics that any of them has, those first that are looked for first."""
+def columns_of(found: Sequence[Part]) -> dict[str, str]:
+    """Metrics that any of them has, with their names, those first that are looked for first."""
     known = {metric for part in found for metric in part.readings}
-    return sorted(known, key=_order)[:MOST_COLUMNS]
+    return {metric: label(metric) for metric in sorted(known, key=_order)[:MOST_COLUMNS]}
 
 
 def _order(metric: str) -> tuple[int, str]:

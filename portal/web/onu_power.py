@@ -8,8 +8,8 @@ from flask_babel import LazyString
 from flask_babel import gettext as _
 from flask_babel import lazy_gettext as _l
 
-from portal.domain.series import Step
-from portal.queries.onu_power import SERIES, Power, thinned
+from portal.domain.series import Step, thinned
+from portal.queries.onu_power import SERIES, Power
 from portal.queries.onus import OLT_RX, RX
 from portal.web import metrics, onu_events
 

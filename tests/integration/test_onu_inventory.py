@@ -9,7 +9,7 @@ import pytest
 from sqlalchemy import func, select, update
 from sqlalchemy.orm import Session
 
-from portal.domain.composite import ColumnReadings, CompositeResult, Progress, ReadingSpec, StepResult
+from portal.domain.composite import ColumnReadings, CompositeResult, Progress, ReadingSpec, StepResult, telling
 from portal.domain.formulas import IndexFormula
 from portal.domain.readings import NO_SUCH_INSTANCE, Reading, StateLabel, ValueSpec, ValueType, decode, decoder
 from portal.domain.statuses import ErrorKind, OltState, OnuEventKind, Presence, StepStatus
@@ -79,7 +79,7 @@ class Line:
     def run_steps(self, *steps: StepResult) -> dict[str, int]:
         execution_id, _ = run_requests.run_now(self.master.id, ACTOR, self.now)
         assert executions.start(execution_id, 1, "poller-1", self.now, self.now) is not None
-        books = Books(self.olt.id, execution_id, [step.node_id for step in steps if step.tells_identity])
+        books = Books(self.olt.id, execution_id, telling(steps))
         for step in steps[:-1]:
             executions.keep_step(execution_id, 1, books, step, self.now, self.now)
         executions.finish(execution_id, 1, CompositeResult(steps), self.now, books)

@@ -18,7 +18,6 @@ from portal.tables import OltHistory, OnuHistory
 HOUR_DAYS = 90
 BATCH = 1000  # rows of one transaction: about 20 ms of a lock
 
-_VALUES = ("mean", "minimum", "maximum", "last", "samples", "span", "without")
 _Series = tuple[Any, ...]  # the key of a series
 
 
@@ -63,8 +62,8 @@ class _Table:
             kept = {key: series.gathered(found, before.get(key)) for key, found in rows.items()}
             session.execute(delete(self.model).where(self._is_one_of([(*k, row.at) for k in rows for row in rows[k]])))
             written = [(*key, moment(session, row.at), *row[1:]) for key in sorted(kept) for row in kept[key]]
-            columns = (*self.names, "collected_at", *_VALUES)
-            upsert_rows(session, self.model, columns, written, columns[: -len(_VALUES)], _VALUES)
+            columns = (*self.names, "collected_at", *series.VALUES)
+            upsert_rows(session, self.model, columns, written, columns[: -len(series.VALUES)], series.VALUES)
             return sum(map(len, rows.values())) - len(written)
 
     def _rows_of(self, session: Session, hour: datetime) -> dict[_Series, list[Row]]:
@@ -73,7 +72,7 @@ class _Table:
         inside = (at >= hour) & (at < hour + timedelta(seconds=HOUR))
         waiting = select(*self._series).where(self.model.span == SINGLE, inside)
         wanted = {tuple(row) for row in session.execute(waiting.order_by(*self._series, at).limit(BATCH))}
-        values = [getattr(self.model, name) for name in _VALUES]
+        values = [getattr(self.model, name) for name in series.VALUES]
         query = select(*self._series, at, *values).where(tuple_(*self._series).in_(sorted(wanted)), inside)
         width = len(self.names)
         found = groupby(session.execute(query.order_by(*self._series, at)), key=lambda row: tuple(row[:width]))

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 from sqlalchemy import func, select, update
 from sqlalchemy.orm import Session
 
+from portal.domain import series
 from portal.domain.composite import IDENTITIES
 from portal.domain.readings import NOT_LISTED, Reading
 from portal.services.bulk_rows import fetch_rows, moment, replace_rows, upsert_rows
@@ -15,7 +16,7 @@ from portal.services.upsert import BATCH
 from portal.tables import OltRead, OnuData, OnuHistory
 
 _DATA = ("onu_id", "metric", "number", "text", "raw", "reason", "kept", "collected_at", "execution_id")
-_HISTORY = ("onu_id", "metric", "collected_at", "mean", "minimum", "maximum", "last", "samples", "span", "without")
+_HISTORY = ("onu_id", "metric", "collected_at", *series.VALUES)
 _Stored = tuple[float | str | None, str, float | None]  # value, reason, kept
 _SELECT = "SELECT metric, onu_id, number, text, reason, kept FROM onu_data WHERE metric IN ({}) AND "
 SPREAD = 4  # ids of an OLT's ONUs within so many times their number: then a range of ids is read, else each by its id
@@ -106,7 +107,7 @@ class _Writing:
         number, text = (None, value) if isinstance(value, str) else (value, None)
         if column.dead_band is not None and beyond(number, kept, column.dead_band, first=before is None):
             kept = number
-            self.history.append((onu_id, column.metric, self.at, number, number, number, number, 1, 0, 0))
+            self.history.append((onu_id, column.metric, self.at, *series.values_of(number)))
         rows.append((onu_id, column.metric, number, text, raw, reason, kept, self.at, self.execution_id))
 
 

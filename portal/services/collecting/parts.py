@@ -1,7 +1,6 @@
 """Readings of ports, cards and of what an OLT has one of, with their history. In the caller's transaction."""
 
 from collections.abc import Iterable, Mapping
-from datetime import datetime
 from typing import Any, NamedTuple
 
 from sqlalchemy import select
@@ -10,20 +9,17 @@ from sqlalchemy.orm import Session
 from portal.domain import series
 from portal.domain.composite import ColumnReadings, ReadingSpec
 from portal.domain.readings import NOT_LISTED, Reading
-from portal.models.part import INDEX_LENGTH
+from portal.models.part import INDEX_LENGTH, READ_AS
 from portal.services.bulk_rows import moment, upsert_rows
 from portal.services.collecting.latest import beyond
 from portal.services.collecting.onus import Source
 from portal.tables import OltData, OltHistory, OltRead
 
-READ_AS = "part:"  # and the metric: the row of olt_reads that tells when a whole column of parts was last read
 _DATA = (
     "olt_id", "metric", "index_key", "shape", "number", "text", "unit", "raw", "reason", "kept", "collected_at",
     "execution_id",
 )  # fmt: skip
-_HISTORY = (
-    "olt_id", "metric", "index_key", "collected_at", "mean", "minimum", "maximum", "last", "samples", "span", "without",
-)  # fmt: skip
+_HISTORY = ("olt_id", "metric", "index_key", "collected_at", *series.VALUES)
 
 
 class Stored(NamedTuple):
@@ -36,6 +32,8 @@ class Stored(NamedTuple):
 def store(session: Session, source: Source, shape: str, columns: Iterable[ColumnReadings]) -> Stored:
     """Write what changed of these columns. What a whole column lists no longer has no reading any more."""
     columns = list(columns)
+    if not columns:
+        return Stored(0, 0)
     before = _stored(session, source.olt_id, [column.spec.metric for column in columns])
     at, read, new = moment(session, source.at), 0, 0
     data: dict[tuple[str, str], tuple[Any, ...]] = {}
@@ -55,7 +53,7 @@ def store(session: Session, source: Source, shape: str, columns: Iterable[Column
             new += old is None or _value(old) != reading.value
             kept = _kept(column.spec, reading, old)
             if column.spec.dead_band is not None and (old is None or kept != old.kept) and not isinstance(kept, str):
-                history.append((source.olt_id, column.spec.metric, index, *_point(at, kept)))
+                history.append((source.olt_id, column.spec.metric, index, at, *series.values_of(kept)))
             data[column.spec.metric, index] = _row(source, shape, column.spec, reading, kept, at)
     upsert_rows(session, OltData, _DATA, [data[key] for key in sorted(data)], _DATA[:3], _DATA[3:])
     upsert_rows(session, OltHistory, _HISTORY, sorted(history, key=lambda row: row[:3]), _HISTORY[:4], ())
@@ -86,10 +84,6 @@ def _kept(spec: ReadingSpec, reading: Reading, old: Any) -> float | None:
     kept = old.kept if old is not None else None
     moved = spec.dead_band is not None and beyond(number, kept, spec.dead_band, first=old is None)
     return number if moved else kept
-
-
-def _point(at: str, value: float | None) -> tuple[Any, ...]:
-    return (at, *series.single(datetime.min, value)[1:])  # noqa: DTZ901  (the moment is `at`)
 
 
 def _row(

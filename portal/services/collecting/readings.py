@@ -81,9 +81,9 @@ class Books:
         return other
 
     def enter(self, session: Session, step: StepResult, kind: NodeKind | None, now: datetime) -> None:
-        """Write all that `step` read, or keep it until the serials are there. `kind` of its node; None when the node
+        """Write all that `step` read, or keep it until the serials are there.
 
-        was deleted meanwhile.
+        `kind` of its node; None when the node was deleted meanwhile.
         """
         if kind is NodeKind.TABLE:
             self._book(session, [(step, kind)], now)

@@ -19,16 +19,19 @@ from portal.services.bulk_rows import moment, upsert_rows
 from portal.services.collecting.onus import Row, batches
 from portal.tables import OltRead, Onu, OnuData, OnuEvent, OnuHistory
 
-_HISTORY = ("onu_id", "metric", "collected_at", "mean", "minimum", "maximum", "last", "samples", "span", "without")
+_HISTORY = ("onu_id", "metric", "collected_at", *series.VALUES)
 _Series = tuple[int, str]
 
 
 def take_back(session: Session, olt_id: int, onus: Mapping[int, Row], ids: Collection[int]) -> None:
     """Of ONUs that left their place: readings, history and events of state since their serial was last read there."""
+    if not ids:
+        return
     session.flush()
-    reads = _reads(session, olt_id) if ids else {}
+    reads = _reads(session, olt_id)
     for part in batches(sorted(ids)):
-        _take_back(session, onus, _proven(session, onus, reads, part))
+        proven = _proven(session, onus, reads, part)
+        _take_back(session, onus, proven, states_held=True)
 
 
 def take_back_nameless(session: Session, olt_id: int, onus: Mapping[int, Row], ids: Collection[int]) -> set[int]:
@@ -36,25 +39,25 @@ def take_back_nameless(session: Session, olt_id: int, onus: Mapping[int, Row], i
 
     Where no serials had been read before, an ONU is told by its index. Returns who may have been given another's.
     """
+    if not ids:
+        return set()
     session.flush()
-    reads, found = _reads(session, olt_id) if ids else {}, set[int]()
+    reads = _reads(session, olt_id)
     known = [onu_id for onu_id in sorted(ids) if not reads.keys().isdisjoint(_names(onus[onu_id]))]
     for part in batches(known):
         query = select(Onu.id, Onu.first_seen).where(Onu.id.in_(part))
         before = {row.id: row.first_seen - timedelta(microseconds=1) for row in session.execute(query)}
-        found |= before.keys()
-        if before:
-            ended = _past(session, before)
-            _events(session, before)
-            _latest(session, onus, before, ended, {})  # what it was before all that is not known either
-    return found
+        _take_back(session, onus, before, states_held=False)
+    return set(known)
 
 
-def _take_back(session: Session, onus: Mapping[int, Row], proven: Mapping[int, datetime]) -> None:
-    """`proven`: ONU → until when it is known to have stood at its place."""
+def _take_back(
+    session: Session, onus: Mapping[int, Row], proven: Mapping[int, datetime], *, states_held: bool
+) -> None:  # fmt: skip
+    """`proven`: ONU → until when it is known to have stood at its place. `states_held`: its state then is its own."""
     if proven:
-        ended = _past(session, proven)
-        _latest(session, onus, proven, ended, _events(session, proven))
+        ended, states = _past(session, proven), _events(session, proven)
+        _latest(session, onus, proven, ended, states if states_held else {})
 
 
 def _reads(session: Session, olt_id: int) -> dict[str, datetime]:
@@ -132,8 +135,7 @@ def _latest(
 
 
 def _gap(session: Session, name: _Series, at: datetime, proven: datetime) -> tuple[Any, ...]:
-    row = series.single(max(at, proven + timedelta(microseconds=1)), None)
-    return (*name, moment(session, row.at), *row[1:])
+    return (*name, moment(session, max(at, proven + timedelta(microseconds=1))), *series.values_of(None))
 
 
 def _forget(session: Session, onu: Row, metric: str, state_before: str | None) -> None:

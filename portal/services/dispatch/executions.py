@@ -11,7 +11,7 @@ from sqlalchemy.orm import Session, aliased, joinedload
 
 from portal import queueing
 from portal.domain import schedule
-from portal.domain.composite import CompositeResult, CompositeWork, StepResult
+from portal.domain.composite import CompositeResult, CompositeWork, StepResult, telling
 from portal.domain.messages import N_
 from portal.domain.statuses import (
     AttemptStatus,
@@ -184,7 +184,7 @@ def write_result(
     status = AttemptStatus.SUCCESS if result.succeeded else AttemptStatus.FAILED
     kind, message = (failure.error_kind, failure.error_message) if failure else (None, "")
     attempt_id = life.close_attempt(session, execution, status, now, kind, message)
-    books = books or Books(execution.olt_id, execution.id, [s.node_id for s in result.steps if s.tells_identity])
+    books = books or Books(execution.olt_id, execution.id, telling(result.steps))
     for step in result.steps:
         if step.node_id not in books.entered:
             _enter(session, books, step, nodes, now)
