@@ -37,13 +37,10 @@ def test_decomposed_letters_are_the_composed_ones() -> None:
     assert read("name\nOLT-PEN\u0303A\n").records[0].cells["name"] == "OLT-PEÑA"
 
 
-@pytest.mark.parametrize("delimiter", [",", ";", "\t"])
-def test_the_separator_is_found_by_the_head(delimiter: str) -> None:
-    sheet = read(f'Nombre{delimiter}Dirección\n"A;B,C"{delimiter}10.0.0.1\n')
-    assert (sheet.delimiter, dict(sheet.records[0].cells)) == (delimiter, {"name": "A;B,C", "address": "10.0.0.1"})
-
-
-def test_excels_own_line_about_the_separator_is_taken_and_counted() -> None:
+def test_the_separator_is_found_by_the_head_or_in_excels_own_line_which_is_counted() -> None:
+    sheets = {delimiter: read(f'Nombre{delimiter}Dirección\n"A;B,C"{delimiter}10.0.0.1\n') for delimiter in ",;\t"}
+    for delimiter, sheet in sheets.items():
+        assert (sheet.delimiter, dict(sheet.records[0].cells)) == (delimiter, {"name": "A;B,C", "address": "10.0.0.1"})
     record = read("sep=;\r\nname;site\r\nA;Lima\r\n").records[0]
     assert (record.number, dict(record.cells)) == (3, {"name": "A", "site": "Lima"})
 

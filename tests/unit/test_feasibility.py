@@ -114,18 +114,11 @@ def test_runs_wait_for_a_poller_and_not_for_their_olt() -> None:
     assert differing(cases) == {}
 
 
-def test_ten_olts_at_once_need_a_poller_each() -> None:
-    found = advise([at(0, 60, olt) for olt in range(10)], present=4)
+def test_olts_that_strike_at_once_need_a_poller_each_and_spread_over_time_one_is_enough() -> None:
+    found, nothing = advise([at(0, 60, olt) for olt in range(10)], present=4), advise([], present=0)
     assert (found.needed, found.present_p95_ms, found.needed_p95_ms) == (10, 120_000, 0)
-
-
-def test_spread_over_time_one_poller_is_enough() -> None:
     assert advise([at(20 * olt, 10, olt) for olt in range(100)], present=10).needed == 1
-
-
-def test_nothing_to_do_needs_one_poller() -> None:
-    found = advise([], present=0)
-    assert (found.needed, found.present_p95_ms, found.arrivals) == (1, None, 0)
+    assert (nothing.needed, nothing.present_p95_ms, nothing.arrivals) == (1, None, 0)
 
 
 def test_the_p95_is_the_value_that_95_of_100_do_not_exceed() -> None:

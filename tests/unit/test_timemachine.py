@@ -244,6 +244,13 @@ def ticket(ident: int, olt: int, priority: int = 40, second: int = 0, overdue: i
     return Ticket(ident, 1, olt, priority, TEN + second * SECOND, TEN + overdue * SECOND, **more)  # type: ignore[arg-type]
 
 
+def filled(*tickets: Ticket) -> Queues:
+    queues = Queues()
+    for one in tickets:
+        queues.push(one)
+    return queues
+
+
 def claimed(queues: Queues, now: int = 0, site: str = ALL_SITES) -> list[int]:
     found = []
     while (one := queues.claim(int(TEN.timestamp()) + now, site)) is not None:
@@ -253,9 +260,7 @@ def claimed(queues: Queues, now: int = 0, site: str = ALL_SITES) -> list[int]:
 
 
 def test_an_olt_gives_its_highest_priority_first_then_the_older_slot_and_what_is_overdue_before_all() -> None:
-    queues = Queues()
-    for one in (ticket(1, 1, 40, 5), ticket(2, 1, 40, 3), ticket(3, 1, 90, 9), ticket(4, 1, 10, 0, overdue=60)):
-        queues.push(one)
+    queues = filled(ticket(1, 1, 40, 5), ticket(2, 1, 40, 3), ticket(3, 1, 90, 9), ticket(4, 1, 10, 0, overdue=60))
     assert claimed(queues) == [3, 2, 1, 4]
     for one in (ticket(5, 1, 90, 9), ticket(6, 1, 10, 0, overdue=60)):
         queues.push(one)
@@ -263,20 +268,15 @@ def test_an_olt_gives_its_highest_priority_first_then_the_older_slot_and_what_is
 
 
 def test_between_olts_the_larger_delay_comes_first_and_a_held_one_waits_for_its_release() -> None:
-    queues = Queues()
-    for one in (ticket(1, 1, second=5), ticket(2, 2, second=3), ticket(3, 2, second=4), ticket(4, 3, 90, second=5)):
-        queues.push(one)
-    now = int(TEN.timestamp())
-    order = [found.execution_id for found in iter(lambda: queues.claim(now), None)]
+    queues = filled(ticket(1, 1, second=5), ticket(2, 2, second=3), ticket(3, 2, second=4), ticket(4, 3, 90, second=5))
+    order = [found.execution_id for found in iter(lambda: queues.claim(int(TEN.timestamp())), None)]
     assert order == [2, 4, 1]
     queues.release(2)
     assert claimed(queues) == [3]
 
 
 def test_pollers_of_a_site_see_only_its_olts() -> None:
-    queues = Queues()
-    queues.push(ticket(1, 1, site="lima"))
-    queues.push(ticket(2, 2))
+    queues = filled(ticket(1, 1, site="lima"), ticket(2, 2))
     assert [claimed(queues, site=site) for site in ("lima", "cusco", ALL_SITES)] == [[1], [], [2]]
 
 
