@@ -53,11 +53,8 @@ def test_too_big_is_halved_and_the_largest_size_that_fits_is_looked_for():
     assert len(result.values) == 120 and result.failed == {}
     assert sizes(session)[:3] == [50, 25, 13]
     assert result.batch_size in (14, 15) and max(sizes(session)[4:]) <= 19 and len(session.requests) < 16
-
-
-def test_an_instance_that_is_too_big_by_itself_fails_alone():
-    result = got(olt(faults=Faults(get_too_big_above=0)), OIDS[:2])
-    assert result.failed == dict.fromkeys(OIDS[:2], ErrorKind.TOO_BIG)
+    alone = got(olt(faults=Faults(get_too_big_above=0)), OIDS[:2])
+    assert alone.failed == dict.fromkeys(OIDS[:2], ErrorKind.TOO_BIG), "one that is too big by itself fails alone"
 
 
 def test_the_instance_the_device_fails_on_is_found_and_the_rest_is_kept():
@@ -75,16 +72,11 @@ def test_a_dead_olt_costs_one_request_and_one_probe():
     assert result.failed == dict.fromkeys(OIDS, ErrorKind.TIMEOUT)
 
 
-def test_an_olt_that_dies_midway_keeps_what_it_said():
-    result = got(olt(faults=Faults(dies_after=1)))
-    assert result.dead and len(result.values) == 50 and len(result.failed) == 70
-    assert result.timeouts == 2
-
-
-def test_an_olt_that_stalls_on_all_data_is_left_alone_though_it_answers_its_probe():
-    result = got(olt(faults=Faults(guilty=frozenset(OIDS))))
-    assert result.timeouts == MAX_TIMEOUTS and not result.dead
-    assert result.error_kind is ErrorKind.TIMEOUT and len(result.failed) == 120
+def test_an_olt_that_dies_midway_keeps_what_it_said_and_one_that_stalls_on_all_data_is_left_alone():
+    died, stalls = got(olt(faults=Faults(dies_after=1))), got(olt(faults=Faults(guilty=frozenset(OIDS))))
+    assert (died.dead, len(died.values), len(died.failed), died.timeouts) == (True, 50, 70, 2)
+    assert (stalls.dead, stalls.error_kind, len(stalls.failed)) == (False, ErrorKind.TIMEOUT, 120)
+    assert stalls.timeouts == MAX_TIMEOUTS, "though it answers its probe"
 
 
 def test_an_answer_that_was_cut_is_asked_for_again_in_smaller_pieces():

@@ -233,13 +233,15 @@ events = st.lists(
 )
 
 
-def world(made: list[Clock], seed: int, *, from_end: bool) -> World:
-    chance = Random(seed)
-    nodes = []
+def lived(made: list[Clock], seed: int, history: list[tuple[str, int]], *, from_end: bool) -> World:
+    chance, nodes = Random(seed), []
     for ident, clock in enumerate(made):
         first = TEN + timedelta(seconds=clock.first)
         nodes.append(Node(ident, clock, chance.choice((20, 120)), chance.choice((0, 2)), first, first))
-    return World(nodes, chance, from_end)
+    world = World(nodes, chance, from_end)
+    for kind, amount in history:
+        world.live(kind, amount)
+    return world
 
 
 @pytest.mark.slow
@@ -248,13 +250,11 @@ def world(made: list[Clock], seed: int, *, from_end: bool) -> World:
 def test_every_slot_of_the_grid_ends_in_exactly_one_way(
     made: list[Clock], seed: int, history: list[tuple[str, int]]
 ) -> None:
-    lived = world(made, seed, from_end=False)
-    for kind, amount in history:
-        lived.live(kind, amount)
-    lived.now = max([lived.now, *(node.next_run_at for node in lived.nodes if node.next_run_at)])
-    lived.tick()
-    for node in lived.nodes:
-        assert node.next_run_at is not None and node.next_run_at > lived.now
+    world = lived(made, seed, history, from_end=False)
+    world.now = max([world.now, *(node.next_run_at for node in world.nodes if node.next_run_at)])
+    world.tick()
+    for node in world.nodes:
+        assert node.next_run_at is not None and node.next_run_at > world.now
         ways = Counter([*(run.slot for run in node.runs), *node.skipped])
         for slot in node.grid():
             if slot >= node.next_run_at:
@@ -270,10 +270,7 @@ def test_every_slot_of_the_grid_ends_in_exactly_one_way(
 def test_from_end_no_node_is_forgotten_and_no_slot_comes_before_its_interval_is_over(
     made: list[Clock], seed: int, history: list[tuple[str, int]]
 ) -> None:
-    lived = world(made, seed, from_end=True)
-    for kind, amount in history:
-        lived.live(kind, amount)
-    for node in lived.nodes:
+    for node in lived(made, seed, history, from_end=True).nodes:
         slots = [*(run.slot for run in node.runs), *node.skipped]
         assert len(slots) == len(set(slots))
         assert node.next_run_at is not None or (node.active is not None and node.clock.interval is not None)
