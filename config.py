@@ -188,7 +188,7 @@ class Settings:
         (70, 50, 20),
     )
     auto_pause_after: int = setting(
-        _integer(0, 100), "So many silent executions in a row make an OLT unreachable; 0 = never.", 3
+        _integer(0, 100), "So many silences in a row, of tries and of questions each 15 s, make an OLT unreachable; 0 = never.", 3
     )  # fmt: skip
     alert_language: str = setting(_choice("es", "en"), "Language in which alerts are written.", "es")
     log_level: str = setting(_choice("DEBUG", "INFO", "WARNING", "ERROR"), "Threshold of what is logged.", "INFO")
@@ -201,6 +201,10 @@ class Settings:
         _integer(1, 3650), "Days that the ledger is kept: per node and day its runs, OLT time and changed values.", 730
     )
     plan_retention_days: int = setting(_integer(1, 365), "Days that execution plans are kept.", 3)
+    gone_onu_days: int = setting(
+        _integer(0, 3650), "Days after which an ONU that no discovery lists is forgotten, with its history; 0 = never.",
+        365,
+    )  # fmt: skip
     quota_retention_days: int = setting(
         _integer(8, 3650), "Days that quotas and their losses are kept; violations a year.", 60
     )

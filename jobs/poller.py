@@ -1,15 +1,17 @@
 """Runs one composite over one SNMP session and hands back its readings. No database, no queue, no lease of its own."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 
+from jobs.identifying import identify, uptime
 from jobs.outcomes import Outcome, instances
-from jobs.snmp.errors import SnmpError
+from jobs.snmp.errors import NOT_SENT, SnmpError
 from jobs.snmp.getting import get_many
 from jobs.snmp.patient import PatientSession
 from jobs.snmp.session import SessionFactory
 from jobs.snmp.walking import HUGE_ROWS, walk
+from portal.domain import device
 from portal.domain.composite import (
     ColumnReadings,
     CompositeResult,
@@ -26,6 +28,7 @@ _ENDS_THE_CHAIN = {
     ErrorKind.TIMEOUT: SkipReason.TIMED_OUT_EARLIER,
     ErrorKind.UNREACHABLE: SkipReason.OLT_UNREACHABLE,
     ErrorKind.AUTH: SkipReason.OLT_UNREACHABLE,
+    ErrorKind.OTHER_DEVICE: SkipReason.OTHER_DEVICE,
 }
 
 
@@ -39,10 +42,11 @@ def run(
 ) -> CompositeResult:
     """Run the steps of `work` in order, each with exactly one StepResult, over one session that is always closed.
 
+    * Who answers is asked first, where `work.device` says who is to: another device ends the chain before anything is
+      read. One that restarted lately is read, and each step says so. A discovery during which it restarts is cut short.
     * A step fails: the next still runs, because the OLT answered. A time-out, a wrong credential or an address that
       cannot be reached ends the chain: the rest is SKIPPED. `stop_on_failure` ends it after any failure of that step.
-      An OLT that never answers costs one request with its retries (two where the first step is a GET: the second is
-      the cheap probe).
+      An OLT that never answers costs one request with its retries.
     * DISCOVERY, WALK, TABLE and BULK walk all columns of the step side by side; scalar specs are read by GET. A step
       whose column is cut short is FAILED; its readings are kept with `complete=False`. Where the time limit cut it, the
       node's next run goes on there (`StepResult.progress`).
@@ -65,7 +69,7 @@ def run(
             if results:
                 keep(results[-1])
             results.append(runner.step(step))
-        return CompositeResult(tuple(results))
+        return CompositeResult(tuple(results), runner.answer)
     finally:
         runner.close()
 
@@ -80,16 +84,23 @@ class _Runner:
     keys: tuple[str, ...]
     nobody: bool = False  # a complete discovery of this composite found no ONU
     answered: bool = False
+    answer: device.Answer | None = None
+    restarted_at: datetime | None = None
     ended: SkipReason | None = None
     session: PatientSession | None = None
 
     def step(self, step: StepWork) -> StepResult:
         if self.ended is not None:
             return StepResult(step.node_id, StepStatus.SKIPPED, skip_reason=self.ended)
-        if self._nothing_to_ask(step) and not self.nobody:
-            return StepResult(step.node_id, StepStatus.SKIPPED, skip_reason=SkipReason.NO_ONUS)
-        started = self.clock()
-        outcome = self._read(step)
+        started, outcome = self.clock(), Outcome()
+        self._meet(outcome)
+        if outcome.error_kind is None:
+            if self._nothing_to_ask(step) and not self.nobody:
+                return StepResult(
+                    step.node_id, StepStatus.SKIPPED, skip_reason=SkipReason.NO_ONUS, pdus=outcome.pdus,
+                    timeouts=outcome.timeouts, retries=outcome.retries,
+                )  # fmt: skip
+            self._read(step, outcome)
         self._conclude(step, outcome)
         return StepResult(
             step.node_id,
@@ -106,6 +117,7 @@ class _Runner:
             octets=outcome.octets,
             sizes=tuple(outcome.sizes),
             progress=self._progress(step, outcome, started),
+            restarted_at=self.restarted_at,
             continues=step.progress.since if any(column.continued for column in outcome.columns) else None,
         )
 
@@ -116,8 +128,50 @@ class _Runner:
     def _nothing_to_ask(self, step: StepWork) -> bool:
         return not self.keys and all(_by_get(step, spec) and not spec.scalar for spec in step.specs)
 
-    def _read(self, step: StepWork) -> Outcome:
-        outcome = Outcome()
+    def _meet(self, outcome: Outcome) -> None:
+        """Once in a composite: who answers, and since when it runs."""
+        known = self.work.device
+        if known is None or self.answer is not None:
+            return
+        try:
+            session = self._opened()
+            self.checkpoint()
+            self.answer, requests = identify(session, self.work.target, known, self.checkpoint, self.clock)
+        except SnmpError as error:
+            self._fail(outcome, error)
+            return
+        self._count(outcome, session, requests, 0, 0)
+        restarted_at = device.restart(known, self.answer) or known.restarted_at
+        if device.may_grow(restarted_at, self.answer.at):
+            self.restarted_at = restarted_at
+        if device.is_other(known, self.answer, onus=bool(self.work.onu_keys)):
+            outcome.fail(ErrorKind.OTHER_DEVICE, _other(known, self.answer))
+
+    def _fail(self, outcome: Outcome, error: SnmpError) -> None:
+        if self.session is not None and not isinstance(error, NOT_SENT):
+            self._count(outcome, self.session, 1, int(error.kind is ErrorKind.TIMEOUT), 0)
+        outcome.fail(error.kind, str(error))
+
+    def _check_uptime(self, session: PatientSession, outcome: Outcome) -> None:
+        """A table that was read while the device restarted is not whole, whatever its end looks like."""
+        if self.answer is None or self.answer.uptime is None or outcome.error_kind is not None:
+            return
+        before = device.Device(uptime=self.answer.uptime, read_at=self.answer.at)
+        try:
+            self.checkpoint()
+            ticks = uptime(session)
+        except SnmpError:  # what comes next meets it
+            self._count(outcome, session, 1, 1, 0)
+            return
+        self._count(outcome, session, 1, 0, 0)
+        began = device.restart(before, device.Answer("", "", ticks, self.clock()))
+        if began is None:
+            return
+        self.restarted_at = began
+        outcome.columns = [replace(column, complete=False) for column in outcome.columns]
+        outcome.fail(ErrorKind.INCOMPLETE, "the OLT restarted while its table was read: none of its ONUs is gone by it")
+
+    def _read(self, step: StepWork, outcome: Outcome) -> None:
         deadline = self.monotonic() + step.time_limit
         by_get = [spec for spec in step.specs if _by_get(step, spec)]
         by_walk = [spec for spec in step.specs if not _by_get(step, spec)]
@@ -125,12 +179,13 @@ class _Runner:
             session = self._opened()
         except SnmpError as error:
             outcome.fail(error.kind, str(error))
-            return outcome
+            return
         if by_get:
             self._get(session, step, by_get, deadline, outcome)
         if by_walk and outcome.error_kind not in _ENDS_THE_CHAIN:
             self._walk(session, step, by_walk, deadline, outcome)
-        return outcome
+        if step.kind is NodeKind.DISCOVERY:
+            self._check_uptime(session, outcome)
 
     def _opened(self) -> PatientSession:
         if self.session is None:
@@ -212,6 +267,18 @@ class _Runner:
             self.keys, self.nobody = tuple(found), not found
         else:
             self.keys = tuple(dict.fromkeys((*self.keys, *found)))
+
+
+def _other(known: device.Device, answer: device.Answer) -> str:
+    if answer.other:
+        return (
+            f"another device answers: of {answer.other} ONUs that stand on this OLT none is there; it calls itself "
+            f"“{answer.name}” ({answer.object_id})"
+        )
+    return (
+        f"another device answers: it calls itself “{answer.name}” ({answer.object_id}); this OLT is “{known.name}” "
+        f"({known.object_id})"
+    )
 
 
 def _by_get(step: StepWork, spec: ReadingSpec) -> bool:

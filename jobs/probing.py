@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from jobs.identifying import SYSTEM
 from jobs.snmp.errors import SnmpAuthError, SnmpError, SnmpTimeout, SnmpUnreachable
 from jobs.snmp.session import SessionFactory, SnmpSession, VarBind
 from portal.domain.composite import SnmpTarget
@@ -12,12 +13,6 @@ from portal.domain.readings import ValueSpec, clean_text, decode
 from portal.domain.recognising import Families, Knowledge, Shortlist, by_subtree, families, shortlist
 from portal.domain.statuses import ErrorKind
 
-SYSTEM = {
-    "sysdescr": "1.3.6.1.2.1.1.1.0",
-    "sysobjectid": "1.3.6.1.2.1.1.2.0",
-    "uptime": "1.3.6.1.2.1.1.3.0",
-    "sysname": "1.3.6.1.2.1.1.5.0",
-}
 IF_NAME = "1.3.6.1.2.1.31.1.1.1.1"
 IF_DESCR = "1.3.6.1.2.1.2.2.1.2"
 

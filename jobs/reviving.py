@@ -13,7 +13,7 @@ from flask import current_app
 from jobs import claim as claims
 from jobs.claim import Claim
 from jobs.drivers import open_session
-from jobs.probing import SYSTEM
+from jobs.identifying import SYSTEM
 from jobs.snmp.discovery import Greeting
 from jobs.snmp.errors import SnmpError
 from jobs.snmp.session import SnmpSession

@@ -15,6 +15,7 @@ from portal.models.coordination import (
     QuotaViolation,
 )
 from portal.models.credential import Credential
+from portal.models.device import OltDevice
 from portal.models.execution import Execution, ExecutionAttempt, ExecutionStep, NodeDay
 from portal.models.olt import (
     Olt,
@@ -52,6 +53,7 @@ __all__ = [
     "Oid",
     "Olt",
     "OltData",
+    "OltDevice",
     "OltHistory",
     "OltIndexFamily",
     "OltModel",

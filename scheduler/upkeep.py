@@ -51,7 +51,7 @@ def clean_up() -> None:
     config = current_app.config
     kept = (
         "RETENTION_DAYS", "RETENTION_FAILED_DAYS", "LEDGER_RETENTION_DAYS", "PLAN_RETENTION_DAYS",
-        "QUOTA_RETENTION_DAYS",
+        "QUOTA_RETENTION_DAYS", "GONE_ONU_DAYS",
     )  # fmt: skip
     gone = retention.clean_up(clock.now(), *(config[name] for name in kept))
     log.info("event=cleaned rows=%d", gone)

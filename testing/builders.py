@@ -30,7 +30,8 @@ from portal.tables import (
     WorkflowNode,
 )
 from testing import catalogues
-from testing.cast import ACTOR, COMMUNITY, HOUR, NOW, PASSWORD
+from testing.cast import ACTOR, COMMUNITY, FAR_AWAY, HOUR, NOW, PASSWORD
+from testing.rows import set_rows
 
 Made = TypeVar("Made", bound=Base)
 
@@ -131,14 +132,16 @@ def make_credential(name: str = "lab", now: datetime = NOW, **fields: Any) -> Cr
 
 
 def make_olt(name: str = "OLT-LIMA", now: datetime = NOW, **fields: Any) -> Olt:
-    """A Huawei MA5800 at an address of its own, unless `fields` say otherwise."""
+    """A Huawei MA5800 at an address of its own, unless `fields` say otherwise. Its ONUs count as read just now."""
     make_catalogue()
     credential = fields.pop("credential", "lab")
     make_credential(credential, now)
     number = db.session.query(Olt.id).count() + 1
     given = {"name": name, "address": f"10.20.{number // 250}.{number % 250 + 1}", "brand": "huawei"}
     given |= {"model": "MA5800"} if fields.get("brand", "huawei") == "huawei" else {}
-    return db.session.get_one(Olt, olts.create(given | {"credential": credential} | fields, ACTOR, now))
+    olt = db.session.get_one(Olt, olts.create(given | {"credential": credential} | fields, ACTOR, now))
+    set_rows(Olt, Olt.id == olt.id, stale_at=FAR_AWAY)
+    return olt
 
 
 def make_three() -> list[WorkflowNode]:
@@ -209,7 +212,8 @@ def make_poller(pool: Pool, number: int = 1, **fields: Any) -> Poller:
 def more_olts(session: Session, count: int, name: str = "X", **fields: Any) -> list[Olt]:
     """OLTs of the maker and credential of the first: for what must not cost more with many of them."""
     first = session.query(Olt).order_by(Olt.id).limit(1).one()
-    given = {"brand_id": first.brand_id, "credential_id": first.credential_id, "created_at": first.created_at}
+    given = {"brand_id": first.brand_id, "credential_id": first.credential_id, "created_at": first.created_at,
+             "stale_at": FAR_AWAY}  # fmt: skip
     made = [Olt(name=f"{name}{n:03}", address=f"10.7.{n // 250}.{n % 250}", **given | fields) for n in range(count)]
     session.add_all(made)
     session.flush()

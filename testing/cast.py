@@ -9,6 +9,8 @@ LIMA, SANTIAGO = ZoneInfo("America/Lima"), ZoneInfo("America/Santiago")
 NOW = TEN = datetime(2026, 11, 27, 10, 0, tzinfo=UTC)
 """The moment at which all tests take place; TEN where it is the begin of an hour."""
 
+FAR_AWAY = datetime(2100, 1, 1, tzinfo=UTC)
+
 ACTOR = "rosa"
 PASSWORD = "planted password"
 COMMUNITY = "planted-community"

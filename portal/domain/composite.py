@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
+from portal.domain.device import Answer, Device
 from portal.domain.formulas import IndexFormula
 from portal.domain.readings import Reading, ValueSpec, ValueType
 from portal.domain.statuses import ErrorKind, NodeKind, SkipReason, StepStatus
@@ -141,6 +142,7 @@ class CompositeWork:
     steps: tuple[StepWork, ...]
     onu_keys: tuple[str, ...] = ()  # the ONUs known to be present: a GET asks for them
     sizes: Sizes = field(default_factory=dict)  # message sizes that earlier runs learned
+    device: Device | None = None  # which device is to answer; None: whoever does
 
 
 @dataclass(frozen=True)
@@ -180,6 +182,7 @@ class StepResult:
     octets: int = 0  # of the values that arrived, as far as the driver tells
     sizes: tuple[SizeEvidence, ...] = ()  # what this step learned about message sizes
     progress: Progress = field(default_factory=Progress)  # for the node's next run
+    restarted_at: datetime | None = None  # of the device, where its tables may not be whole yet
     continues: datetime | None = None  # it went on where an earlier run was cut: when the first of them began
 
     @property
@@ -198,6 +201,17 @@ class CompositeResult:
     """Every step of the chain has exactly one StepResult, in chain order."""
 
     steps: tuple[StepResult, ...]
+    answer: Answer | None = None  # of the device that was asked who it is
+
+    @property
+    def other_device(self) -> bool:
+        """True when another device answered than the one that is known; nothing was read of it."""
+        return any(step.error_kind is ErrorKind.OTHER_DEVICE for step in self.steps)
+
+    @property
+    def empty(self) -> bool:
+        """True when there was nothing to ask for: each step was a GET, and no ONU is known."""
+        return bool(self.steps) and all(step.skip_reason is SkipReason.NO_ONUS for step in self.steps)
 
     @property
     def succeeded(self) -> bool:

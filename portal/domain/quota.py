@@ -177,6 +177,7 @@ _OF_SKIPS: Mapping[SkipReason, LossCause] = {
     SkipReason.OLT_DISABLED: LossCause.DISABLED,
     SkipReason.NODE_DISABLED: LossCause.DISABLED,
     SkipReason.CANCELLED: LossCause.CANCELLED,
+    SkipReason.NO_ONUS: LossCause.NO_ONUS,
 }
 
 _OF_ERRORS: Mapping[ErrorKind, LossCause] = {

@@ -1,10 +1,23 @@
-"""When an OLT that does not answer is asked again (ADR 0013). Pure; `now` is always an argument."""
+"""When an OLT that does not answer counts as dead, and when it is asked again (ADR 0013, 0033).
+
+Pure; `now` is always an argument.
+"""
 
 from datetime import datetime, timedelta
 
+LOOK = timedelta(seconds=15)  # between the questions that tell a dead OLT from one that missed a request
 FIRST_PROBE = timedelta(seconds=30)
 LONGEST_GAP = timedelta(minutes=15)
 SHARE = 12  # a gap is this part of the outage, so the time without a look is bounded in proportion to it
+
+
+STALE_AFTER = 3  # intervals without a reading of its ONUs' states …
+SHORTEST_STALE = timedelta(minutes=15)  # … and no less than this, after which an OLT's ONUs count no longer
+
+
+def stale_at(read_at: datetime, interval: timedelta | None) -> datetime:
+    """When states that were read at `read_at`, and are to be read each `interval`, are no longer of now."""
+    return read_at + max(SHORTEST_STALE, STALE_AFTER * (interval or SHORTEST_STALE))
 
 
 def next_probe(unreachable_since: datetime, now: datetime) -> datetime:

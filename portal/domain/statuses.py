@@ -69,6 +69,21 @@ class OltState(StrEnum):
     PAUSED = "paused"
 
 
+class OltCondition(StrEnum):
+    """What is to be said of an OLT: its state, whether a person lets it be read, whether it is what it was. In the
+
+    order in which people are needed.
+    """
+
+    UNREACHABLE = "unreachable"
+    OTHER_DEVICE = "other_device"  # another device answers in its place
+    FAILING = "failing"  # it answers, but the states of its ONUs have not been read for several intervals
+    PAUSED = "paused"
+    UNKNOWN = "unknown"
+    UP = "up"
+    DISABLED = "disabled"
+
+
 class Presence(StrEnum):
     """Whether the last complete discovery listed the ONU."""
 
@@ -104,6 +119,7 @@ class ErrorKind(StrEnum):
     ABORTED = "aborted"
     SHUTDOWN = "shutdown"
     SUPERSEDED = "superseded"
+    OTHER_DEVICE = "other_device"
     POISON = "poison"
     INTERNAL = "internal"
 
@@ -126,6 +142,7 @@ class SkipReason(StrEnum):
     ABORTED = "aborted"
     CANCELLED = "cancelled"  # by a person
     NO_ONUS = "no_onus"
+    OTHER_DEVICE = "other_device"
 
 
 class QuotaStatus(StrEnum):
@@ -155,6 +172,7 @@ class AlertKind(StrEnum):
     OLT_UNREACHABLE = "olt_unreachable"
     OLT_BACK = "olt_back"
     SUSPECT_TABLE = "suspect_table"
+    OTHER_DEVICE = "other_device"
     SYSTEM = "system"  # this program itself is not well
     TEST = "test"  # a person tries a channel; goes to that one whatever it chooses
 
@@ -197,6 +215,7 @@ class LossCause(StrEnum):
     RESTART = "restart"
     DISABLED = "disabled"
     CANCELLED = "cancelled"
+    NO_ONUS = "no_onus"
     DEVICE = "device"  # it answered, with an error
     WORKER_LOST = "worker_lost"
     INTERNAL = "internal"
@@ -229,6 +248,8 @@ class EventType(StrEnum):
     POISONED = "POISONED"
     OLT_STATE_CHANGED = "OLT_STATE_CHANGED"
     SUSPECT_TABLE = "SUSPECT_TABLE"
+    OLT_RESTARTED = "OLT_RESTARTED"
+    OTHER_DEVICE = "OTHER_DEVICE"
     TASK_ADDED = "TASK_ADDED"
     TASK_REMOVED = "TASK_REMOVED"
     TASK_INTERVAL_CHANGED = "TASK_INTERVAL_CHANGED"

@@ -25,6 +25,7 @@ LOSSES: Mapping[LossCause, Message] = {
     LossCause.RESTART: N_("Scheduler not running"),
     LossCause.DISABLED: N_("Disabled"),
     LossCause.CANCELLED: N_("Cancelled"),
+    LossCause.NO_ONUS: N_("No ONU known"),
     LossCause.DEVICE: N_("Error of the OLT"),
     LossCause.WORKER_LOST: N_("Poller lost"),
     LossCause.INTERNAL: N_("Fault of this program"),
@@ -48,6 +49,7 @@ ERRORS: Mapping[ErrorKind, Message] = {
     ErrorKind.ABORTED: N_("Stopped: its OLT or node was disabled or paused"),
     ErrorKind.SHUTDOWN: N_("The poller was stopped in the middle of the run; another repeats it while there is time"),
     ErrorKind.SUPERSEDED: N_("The node's next run came before this one could be repeated"),
+    ErrorKind.OTHER_DEVICE: N_("Another device answers at the OLT's address; nothing was read of it"),
     ErrorKind.POISON: N_("Three pollers were lost on this run; it was given up"),
     ErrorKind.INTERNAL: N_("A fault of this program, not of the OLT"),
 }
@@ -68,6 +70,7 @@ SKIPS: Mapping[SkipReason, Message] = {
     SkipReason.ABORTED: N_("The run was cancelled"),
     SkipReason.CANCELLED: N_("A person cancelled it"),
     SkipReason.NO_ONUS: N_("No ONU is known yet: run the discovery first"),
+    SkipReason.OTHER_DEVICE: N_("Another device answers at the OLT's address"),
 }
 
 

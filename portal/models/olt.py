@@ -24,6 +24,7 @@ from portal.domain.statuses import NodeKind, OltState, RolloutStatus
 from portal.extensions import Base
 from portal.models.catalogue import Brand, OltModel
 from portal.models.credential import Credential
+from portal.models.device import OltDevice
 from portal.models.types import BigId, UTCDateTime, Word, one_of
 
 ONE_CLOCK = (
@@ -67,6 +68,8 @@ class Olt(Base):
     max_inflight: Mapped[int] = mapped_column(default=2)
     state: Mapped[OltState] = mapped_column(Word(OltState), default=OltState.UNKNOWN)
     state_since: Mapped[datetime | None] = mapped_column(UTCDateTime)
+    # When what is known of its ONUs is too old to be told as of now; None: their states were never read.
+    stale_at: Mapped[datetime | None] = mapped_column(UTCDateTime)
     paused_reason: Mapped[str] = mapped_column(String(255), default="")
     paused_until: Mapped[datetime | None] = mapped_column(UTCDateTime)
     consecutive_failures: Mapped[int] = mapped_column(default=0)
@@ -81,6 +84,7 @@ class Olt(Base):
     model: Mapped[OltModel | None] = relationship()
     credential: Mapped[Credential] = relationship()
     workflow: Mapped["Workflow | None"] = relationship(back_populates="olt", uselist=False)
+    device: Mapped[OltDevice | None] = relationship(uselist=False, viewonly=True)
 
     @property
     def device_key(self) -> str:

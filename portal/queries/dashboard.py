@@ -6,9 +6,10 @@ from datetime import datetime, timedelta
 from sqlalchemy import case, func, select
 
 from portal.domain import quota
-from portal.domain.statuses import ErrorKind, ExecutionStatus, OltState, Severity, Trigger
+from portal.domain.statuses import ErrorKind, ExecutionStatus, OltCondition, Severity, Trigger
 from portal.extensions import db
 from portal.queries import executions, olts, quotas
+from portal.queries.freshness import condition
 from portal.queries.remembered import remembered
 from portal.tables import Execution, Olt, PollerStats, QuotaTracker, QuotaViolation
 
@@ -42,11 +43,11 @@ class Failure:
 
 @dataclass(frozen=True)
 class Troubled:
-    """An enabled OLT that does not answer or is paused."""
+    """An enabled OLT that does not answer, is not what it was, is not read, or is paused."""
 
     id: int
     name: str
-    state: OltState
+    condition: OltCondition
     since: datetime | None
     reason: str
     until: datetime | None
@@ -107,7 +108,7 @@ class Overview:
 
     def more(self, state: str) -> int:
         """OLTs of this state that are not named."""
-        return self.counts.get(state, 0) - sum(row.state.value == state for row in self.troubled)
+        return self.counts.get(state, 0) - sum(row.condition == state for row in self.troubled)
 
 
 def overview(now: datetime) -> Overview:
@@ -124,14 +125,15 @@ def overview(now: datetime) -> Overview:
 
 
 def _troubled() -> list[Troubled]:
-    """Those that do not answer before those that a person has paused; the newest trouble first."""
+    """Those that do not answer before those that a person has paused; of each kind the newest trouble first."""
     columns = (
-        Olt.id, Olt.name, Olt.state, Olt.state_since, Olt.paused_reason, Olt.paused_until, Olt.consecutive_failures,
+        Olt.id, Olt.name, condition, case((condition == OltCondition.FAILING, Olt.stale_at), else_=Olt.state_since),
+        Olt.paused_reason, Olt.paused_until, Olt.consecutive_failures,
         Olt.probe_at,
     )  # fmt: skip
-    rank = case((Olt.state == OltState.UNREACHABLE, 0), else_=1)
-    wanted = Olt.state.in_((OltState.UNREACHABLE, OltState.PAUSED))
-    query = select(*columns).where(wanted, Olt.enabled, Olt.deleted_at.is_(None))
+    wanted = (OltCondition.UNREACHABLE, OltCondition.OTHER_DEVICE, OltCondition.FAILING, OltCondition.PAUSED)
+    rank = case({one: number for number, one in enumerate(wanted)}, value=condition)
+    query = select(*columns).where(condition.in_(wanted), Olt.deleted_at.is_(None))
     query = query.order_by(rank, Olt.state_since.desc(), Olt.name).limit(TROUBLED)
     return [Troubled(*row) for row in db.session.execute(query)]
 

@@ -5,12 +5,13 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import ColumnElement, Select, String, case, cast, func, literal, or_, select, union_all
+from sqlalchemy import ColumnElement, Select, case, func, literal, or_, select, union_all
 from sqlalchemy.orm import joinedload
 
-from portal.domain.statuses import ExecutionStatus, NodeKind, OltState, Presence
+from portal.domain.statuses import ExecutionStatus, NodeKind, OltCondition, OltState, Presence
 from portal.extensions import db
 from portal.queries import keyset
+from portal.queries.freshness import condition, fresh, online
 from portal.queries.matching import contains
 from portal.tables import (
     Brand,
@@ -31,12 +32,11 @@ Place = tuple[int, int | None, int | None]
 SORTS = ("name", "-name", "address", "-address", "state", "-state", "brand", "-brand")
 MOST_EXPORTED = 10_000
 NO_SITE, NO_TEMPLATE = "-", "-"  # what a filter asks for to see those that have none
-STATES = ("up", "unreachable", "paused", "unknown", "disabled")
 
 
 @dataclass(frozen=True)
 class OltFilter:
-    """What the URL asks for; "" = everything. `state` is one of STATES, `enabled` "1" or "0".
+    """What the URL asks for; "" = everything. `state` is an OltCondition, `enabled` "1" or "0".
 
     `model` is a key within any brand; `site` and `template` are names, "-" asks for those that have none.
     """
@@ -77,7 +77,10 @@ class OltRow:
     port: int
     enabled: bool
     state: OltState
+    condition: OltCondition
     state_since: datetime | None
+    stale_at: datetime | None
+    fresh: bool  # the states of its ONUs count as of now
     paused_reason: str
     paused_until: datetime | None
     brand: str
@@ -90,11 +93,6 @@ class OltRow:
     last_discovery: datetime | None = None
     next_run_at: datetime | None = None
     running: Running | None = None
-
-    @property
-    def shown_state(self) -> str:
-        """A word of STATES: a person's "disabled" hides what the machine learned."""
-        return self.state.value if self.enabled else "disabled"
 
 
 @dataclass(frozen=True)
@@ -114,9 +112,8 @@ class PortRow:
         return self.total - self.online
 
 
-_state_shown = case((Olt.enabled.is_(False), "disabled"), else_=cast(Olt.state, String))
 _ALIVE = Olt.deleted_at.is_(None)
-_RANK = {"unreachable": 0, "paused": 1, "unknown": 2, "up": 3, "disabled": 4}
+_RANK = {one: rank for rank, one in enumerate(OltCondition)}
 
 
 def _matches(wanted: OltFilter, *, state: bool = True) -> list[ColumnElement[bool]]:
@@ -136,14 +133,14 @@ def _matches(wanted: OltFilter, *, state: bool = True) -> list[ColumnElement[boo
     if wanted.enabled:
         clauses.append(Olt.enabled.is_(wanted.enabled == "1"))
     if state and wanted.state:
-        clauses.append(_state_shown == wanted.state)
+        clauses.append(condition == wanted.state)
     return clauses
 
 
 def _order(sort: str) -> keyset.Order:
     name = keyset.lower(Olt.name)
     keys: dict[str, tuple[keyset.Key, ...]] = {
-        "state": (case(_RANK, value=_state_shown, else_=9), name),
+        "state": (case(_RANK, value=condition, else_=9), name),
         "brand": (keyset.lower(Brand.name), func.coalesce(OltModel.name, ""), name),
         "address": (Olt.address,),
     }
@@ -156,8 +153,9 @@ def _joined(*columns: Any) -> Select[Any]:
 
 
 def counts(wanted: OltFilter) -> dict[str, int]:
-    """State word → OLTs that the other filters let through; "" = all of them. One SQL statement."""
-    query = _joined(_state_shown, func.count()).where(*_matches(wanted, state=False)).group_by(_state_shown)
+    """Condition → OLTs that the other filters let through; "" = all of them. One SQL statement."""
+    told = _joined(condition.label("told")).where(*_matches(wanted, state=False)).subquery()
+    query = select(told.c.told, func.count()).group_by(told.c.told)
     found = {str(state): int(number) for state, number in db.session.execute(query)}
     return {**found, "": sum(found.values())}
 
@@ -165,9 +163,9 @@ def counts(wanted: OltFilter) -> dict[str, int]:
 def page(wanted: OltFilter, cursor: str = "", size: int = keyset.PAGE_SIZE) -> keyset.Page[OltRow]:
     """One page of the list: four SQL statements whatever the number of OLTs."""
     columns = (
-        Olt.id, Olt.name, Olt.address, Olt.port, Olt.enabled, Olt.state, Olt.state_since, Olt.paused_reason,
-        Olt.paused_until, Brand.name, func.coalesce(OltModel.name, ""), Olt.site,
-        func.coalesce(WorkflowTemplate.name, ""), Credential.name,
+        Olt.id, Olt.name, Olt.address, Olt.port, Olt.enabled, Olt.state, condition, Olt.state_since, Olt.stale_at,
+        func.coalesce(fresh, False), Olt.paused_reason, Olt.paused_until, Brand.name, func.coalesce(OltModel.name, ""),
+        Olt.site, func.coalesce(WorkflowTemplate.name, ""), Credential.name,
     )  # fmt: skip
     found = keyset.fetch(_joined(*columns).where(*_matches(wanted)), _order(wanted.sort), cursor, size)
     ids = [row[0] for row in found.rows]
@@ -211,7 +209,8 @@ def offered() -> Offered:
 def onu_counts(olt_ids: list[int]) -> dict[int, tuple[int, int]]:
     """OLT id → (online, present ONUs). One SQL statement."""
     query = (
-        select(Onu.olt_id, func.sum(case((Onu.online.is_(True), 1), else_=0)), func.count())
+        select(Onu.olt_id, func.sum(case((online.is_(True), 1), else_=0)), func.count())
+        .join(Olt, Olt.id == Onu.olt_id)
         .where(Onu.olt_id.in_(olt_ids), Onu.presence == Presence.ENABLED)
         .group_by(Onu.olt_id)
     )
@@ -267,8 +266,13 @@ def running_now(olt_ids: list[int]) -> dict[int, Running]:
 
 def get(olt_id: int) -> Olt | None:
     """The OLT unless it was deleted. Its credential is not loaded: see queries.catalogue."""
-    parts = (joinedload(Olt.brand), joinedload(Olt.model))
+    parts = (joinedload(Olt.brand), joinedload(Olt.model), joinedload(Olt.device))
     return db.session.scalar(select(Olt).options(*parts).where(Olt.id == olt_id, _ALIVE))
+
+
+def condition_of(olt_id: int) -> OltCondition:
+    """What is to be said of one OLT. One SQL statement."""
+    return db.session.scalars(select(condition).where(Olt.id == olt_id)).one()
 
 
 def names(olt_ids: Iterable[int]) -> dict[int, str]:
@@ -291,7 +295,8 @@ def ports(olt_id: int) -> list[PortRow]:
 def _counted_ports(olt_id: int) -> dict[Place, tuple[int, int]]:
     place = (func.coalesce(Onu.frame, 0), Onu.slot, Onu.port)
     query = (
-        select(*place, func.sum(case((Onu.online.is_(True), 1), else_=0)), func.count())
+        select(*place, func.sum(case((online.is_(True), 1), else_=0)), func.count())
+        .join(Olt, Olt.id == Onu.olt_id)
         .where(Onu.olt_id == olt_id, Onu.presence == Presence.ENABLED)
         .group_by(*place)
     )

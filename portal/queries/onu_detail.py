@@ -11,7 +11,8 @@ from portal.domain import serials
 from portal.domain.statuses import NodeKind
 from portal.extensions import db
 from portal.queries import onus
-from portal.tables import Onu, OnuEvent, Workflow, WorkflowNode, WorkflowTemplate
+from portal.queries.freshness import online
+from portal.tables import Olt, Onu, OnuEvent, Workflow, WorkflowNode, WorkflowTemplate
 
 MOST_SHOWN = 256  # of a PON port: XGS-PON's largest split
 
@@ -70,16 +71,16 @@ def port(onu: Onu) -> Port | None:
     """The PON port of an ONU with all that is on it; None when its place is unknown or it is alone. One statement."""
     if onu.slot is None or onu.port is None:
         return None
-    columns = (Onu.id, Onu.onu_number, Onu.serial, Onu.description, Onu.online, func.coalesce(onus.weak, False))
-    query = onus.with_rx(select(*columns).select_from(Onu))
+    columns = (Onu.id, Onu.onu_number, Onu.serial, Onu.description, online, func.coalesce(onus.weak, False))
+    query = onus.with_rx(select(*columns).select_from(Onu).join(Olt, Olt.id == Onu.olt_id))
     query = query.where(Onu.olt_id == onu.olt_id, Onu.slot == onu.slot, Onu.port == onu.port)
     query = query.where(or_(onus.present, Onu.id == onu.id))
     if onu.frame is not None:
         query = query.where(Onu.frame == onu.frame)
     query = query.order_by(func.coalesce(Onu.onu_number, -1), Onu.id).limit(MOST_SHOWN)
     rows = tuple(
-        Neighbour(id_, number, serials.printed(serial) if serial else "", description, online, bool(weak))
-        for id_, number, serial, description, online, weak in db.session.execute(query)
+        Neighbour(id_, number, serials.printed(serial) if serial else "", description, lit, bool(weak))
+        for id_, number, serial, description, lit, weak in db.session.execute(query)
     )
     return Port(onu.id, rows) if len(rows) > 1 else None
 

@@ -15,6 +15,7 @@ from portal.domain import serials
 from portal.domain.statuses import Presence
 from portal.extensions import db
 from portal.queries import keyset
+from portal.queries.freshness import online
 from portal.queries.matching import contains_folded
 from portal.tables import Olt, OltRead, Onu, OnuData
 
@@ -74,6 +75,7 @@ class OnuRow:
     olt_name: str
     readings: dict[str, Value]
     seen_at: datetime  # when a discovery last listed it
+    online: bool | None  # as of now; None: not known
 
     @property
     def serial(self) -> str:
@@ -165,9 +167,9 @@ _listed = aliased(OltRead)
 _with_listed = and_(_listed.olt_id == Onu.olt_id, _listed.metric == literal(PRESENCE) + cast(Onu.found_by, String))
 _seen_at = case((and_(present, _listed.read_at > Onu.last_seen), _listed.read_at), else_=Onu.last_seen)
 _state_clauses: dict[str, ColumnElement[bool]] = {
-    "online": and_(present, Onu.online.is_(True)),
-    "offline": and_(present, Onu.online.is_(False)),
-    "unread": and_(present, Onu.online.is_(None)),
+    "online": and_(present, online.is_(True)),
+    "offline": and_(present, online.is_(False)),
+    "unread": and_(present, online.is_(None)),
     "weak": and_(present, weak),
     "gone": Onu.presence == Presence.DISABLED,
 }
@@ -230,7 +232,7 @@ def _order(sort: str) -> keyset.Order:
     keys: dict[str, tuple[keyset.Key, ...]] = {
         "serial": (func.coalesce(Onu.serial, ""),),
         "description": (keyset.lower(Onu.description),),
-        "state": (case((~present, 3), (Onu.online.is_(False), 0), (Onu.online.is_(None), 1), else_=2),),
+        "state": (case((~present, 3), (online.is_(False), 0), (online.is_(None), 1), else_=2),),
         "rx": (func.coalesce(_rx.number, missing),),
         "read": (_seen_at,),
     }
@@ -256,10 +258,10 @@ def page(
             found = keyset.fetch(query, order, cursor, size)
         found = keyset.Page(_rows([row[0] for row in found.rows]), found.next, found.previous)
     read = readings([row[0].id for row in found.rows], (RX, OLT_RX, DISTANCE))
-    return found.map(lambda row: OnuRow(row[0], row[1], read.get(row[0].id, {}), row[2]))
+    return found.map(lambda row: OnuRow(row[0], row[1], read.get(row[0].id, {}), row[2], row[3]))
 
 
-_WHOLE = (Onu, Olt.name, _seen_at)
+_WHOLE = (Onu, Olt.name, _seen_at, online)
 
 
 def _which(wanted: OnuFilter, *columns: Any) -> Select[Any]:
@@ -297,7 +299,7 @@ def _filled(found: keyset.Page[Any], order: keyset.Order, cursor: str) -> bool:
 
 
 def _rows(onu_ids: list[int]) -> tuple[Any, ...]:
-    """(ONU, name of its OLT, when it was seen) in the order of the ids. One SQL statement."""
+    """(ONU, name of its OLT, when it was seen, whether it is online) in the order of the ids. One SQL statement."""
     query = select(*_WHOLE).join(Olt, Olt.id == Onu.olt_id).outerjoin(_listed, _with_listed)
     rows = {row[0].id: row for row in db.session.execute(query.where(Onu.id.in_(onu_ids)))}
     return tuple(rows[onu_id] for onu_id in onu_ids if onu_id in rows)
@@ -312,7 +314,7 @@ def exported(wanted: OnuFilter) -> list[Row[Any]]:
     ids = [row[0] for row in page.rows]
     columns = (
         Onu.id, Olt.name.label("olt"), Onu.index_key, Onu.frame, Onu.slot, Onu.port, Onu.onu_number, Onu.serial,
-        Onu.description, Onu.model, Onu.presence, Onu.online, Onu.last_state_change, _rx.number.label("rx"),
+        Onu.description, Onu.model, Onu.presence, online.label("online"), Onu.last_state_change, _rx.number.label("rx"),
         _back.number.label("olt_rx"), _distance.number.label("distance"), _seen_at.label("seen_at"),
     )  # fmt: skip
     query = with_rx(select(*columns).select_from(Onu).join(Olt, Olt.id == Onu.olt_id))
@@ -346,7 +348,7 @@ def readings(onu_ids: list[int], metrics: tuple[str, ...] = ()) -> dict[int, dic
 
 def get(onu_id: int) -> OnuRow | None:
     """The ONU with its OLT and every latest reading, or None when it or its OLT is gone. Two SQL statements."""
-    query = select(Onu, Olt.name, _seen_at).join(Onu.olt).outerjoin(_listed, _with_listed)
+    query = select(*_WHOLE).join(Onu.olt).outerjoin(_listed, _with_listed)
     query = query.options(contains_eager(Onu.olt)).where(Onu.id == onu_id, Olt.deleted_at.is_(None))
     row = db.session.execute(query).one_or_none()
-    return OnuRow(row[0], row[1], readings([onu_id]).get(onu_id, {}), row[2]) if row else None
+    return OnuRow(row[0], row[1], readings([onu_id]).get(onu_id, {}), row[2], row[3]) if row else None

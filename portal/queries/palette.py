@@ -5,9 +5,10 @@ from datetime import datetime
 
 from sqlalchemy import case, func, select
 
-from portal.domain.statuses import OltState
+from portal.domain.statuses import OltCondition
 from portal.extensions import db
 from portal.queries import onus as onu_list
+from portal.queries.freshness import condition
 from portal.queries.matching import contains
 from portal.tables import Olt
 
@@ -23,7 +24,7 @@ class OltHit:
     name: str
     address: str
     enabled: bool
-    state: OltState
+    condition: OltCondition
     paused_until: datetime | None
 
 
@@ -42,7 +43,7 @@ def find(q: str) -> Found:
         return Found()
     begins = case((func.lower(Olt.name).startswith(q.lower(), autoescape=True), 0), else_=1)
     query = (
-        select(Olt.id, Olt.name, Olt.address, Olt.enabled, Olt.state, Olt.paused_until)
+        select(Olt.id, Olt.name, Olt.address, Olt.enabled, condition, Olt.paused_until)
         .where(Olt.deleted_at.is_(None), contains(Olt.name, q) | contains(Olt.address, q))
         .order_by(begins, func.lower(Olt.name))
         .limit(OLTS)

@@ -5,7 +5,7 @@ from typing import Any
 
 from sqlalchemy import ColumnElement, delete, exists, select
 
-from portal.domain.statuses import ExecutionStatus, NotificationStatus
+from portal.domain.statuses import ExecutionStatus, NotificationStatus, Presence
 from portal.extensions import Base, transaction
 from portal.services.collecting import history
 from portal.services.decisions import LOG_DAYS
@@ -15,6 +15,7 @@ from portal.tables import (
     ExecutionPlan,
     NodeDay,
     Notification,
+    Onu,
     OnuEvent,
     PollerStats,
     Probe,
@@ -27,6 +28,7 @@ from portal.tables import (
 )
 
 BATCH = 500
+FEW = 20  # ONUs, each of which takes years of history along
 STATS_DAYS = 7
 EVENT_DAYS = 365
 PROBE_DAYS = 1
@@ -42,11 +44,12 @@ REVISIONS_KEPT = 20  # of each workflow, however old
 
 def clean_up(
     now: datetime, days: int, failed_days: int, ledger_days: int = LEDGER_DAYS, plan_days: int = PLAN_DAYS,
-    quota_days: int = QUOTA_DAYS,
+    quota_days: int = QUOTA_DAYS, gone_days: int = 0,
 ) -> int:  # fmt: skip
     """Delete everything past its time, and thin the history; returns how many rows went.
 
-    Steps and attempts go with their execution.
+    Steps and attempts go with their execution. ONUs that no discovery has listed for `gone_days` (0 = never) go with
+    all that was read of them.
     """
     ok = (ExecutionStatus.SUCCESS, ExecutionStatus.INTERRUPTED)
     over = (NotificationStatus.SENT, NotificationStatus.GIVEN_UP)
@@ -67,6 +70,7 @@ def clean_up(
         _drop(Notification, Notification.status.in_(over)
               & (Notification.created_at < now - timedelta(days=ALERT_DAYS))),
         _drop(WorkflowRevision, (WorkflowRevision.made_at < now - timedelta(days=REVISION_DAYS)) & _superseded()),
+        _drop(Onu, _gone_before(now - timedelta(days=gone_days)), FEW) if gone_days else 0,
         history.thin(now),
     ))  # fmt: skip
 
@@ -79,13 +83,17 @@ def _superseded() -> ColumnElement[bool]:
     )
 
 
-def _drop(model: type[Base], condition: ColumnElement[bool]) -> int:
+def _gone_before(moment: datetime) -> ColumnElement[bool]:
+    return (Onu.presence == Presence.DISABLED) & (Onu.presence_since < moment)
+
+
+def _drop(model: type[Base], condition: ColumnElement[bool], batch: int = BATCH) -> int:
     table: Any = model
     total = 0
     while True:
         with transaction() as session:
-            ids = list(session.scalars(select(table.id).where(condition).limit(BATCH)))
+            ids = list(session.scalars(select(table.id).where(condition).limit(batch)))
             session.execute(delete(table).where(table.id.in_(ids)))
         total += len(ids)
-        if len(ids) < BATCH:
+        if len(ids) < batch:
             return total

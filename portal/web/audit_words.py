@@ -17,6 +17,8 @@ ACTIONS: Mapping[str, LazyString] = {
     "olt.disable": _l("OLT disabled"),
     "olt.pause": _l("OLT paused"),
     "olt.resume": _l("OLT resumed"),
+    "olt.accept_device": _l("Another device accepted as the OLT"),
+    "onu.forget": _l("ONU forgotten"),
     "olt.delete": _l("OLT deleted"),
     "olt.restore": _l("OLT restored"),
     "olt.break": _l("Who held the OLT was asked to stop"),

@@ -51,7 +51,7 @@ class Bar(NamedTuple):
 def _title(counts: dict[str, int]) -> str:
     if not counts.get(""):
         return _("No OLT yet")
-    up, lost = counts.get("up", 0), counts.get("unreachable", 0)
+    up, lost = counts.get("up", 0) + counts.get("failing", 0), counts.get("unreachable", 0)
     responding = ngettext("%(n)s OLT responds", "%(n)s OLTs respond", up, n=number(up))
     missing = ngettext("%(n)s unreachable", "%(n)s unreachable", lost, n=number(lost))
     return f"{responding}, {missing}"
@@ -60,7 +60,12 @@ def _title(counts: dict[str, int]) -> str:
 def _lead(counts: dict[str, int]) -> Markup:
     """The groups of OLTs that are not simply read, each as the way to its list."""
     lost = counts.get("unreachable", 0)
-    words = {"paused": _("paused"), "unknown": _("not read yet"), "disabled": _("disabled")}
+    words = {
+        "failing": _("with failures"),
+        "paused": _("paused"),
+        "unknown": _("not read yet"),
+        "disabled": _("disabled"),
+    }
     others = {"unreachable": ngettext("%(n)s unreachable", "%(n)s unreachable", lost, n=number(lost))}
     others |= {state: f"{number(counts.get(state, 0))} {word}" for state, word in words.items()}
     link = Markup('<a href="{}">{}</a>')

@@ -216,7 +216,6 @@ def init_frame(app: Flask) -> None:
         ui=Macros(app.jinja_env),
         now=formatting.now,
         language=formatting.language,
-        olt_face=words.olt_face,
         onu_face=words.onu_face,
         quota_face=words.quota_face,
         lane_word=words.lane_word,

@@ -34,7 +34,7 @@ GROUPS: tuple[tuple[LazyString, Mapping[str, LazyString]], ...] = (
             "Networks an OLT's address must lie in, separated by commas. Loopback, for simulated OLTs, only "
             "with DEMO=1 or where it is listed; link-local addresses only where they are listed."
         ),
-        "AUTO_PAUSE_AFTER": _l("So many silent executions in a row make an OLT unreachable; 0 = never."),
+        "AUTO_PAUSE_AFTER": _l("So many silences in a row, of tries and of questions each 15 s, make an OLT unreachable; 0 = never."),
         "NEXTCHECK_MODE": _l(
             "A node's next run: `grid` = its next slot, whenever it ran; `from_end` = its interval after the run's end."
         ),
@@ -78,6 +78,9 @@ GROUPS: tuple[tuple[LazyString, Mapping[str, LazyString]], ...] = (
             "Days that the ledger is kept: per node and day its runs, OLT time and changed values."
         ),
         "PLAN_RETENTION_DAYS": _l("Days that execution plans are kept."),
+        "GONE_ONU_DAYS": _l(
+            "Days after which an ONU that no discovery lists is forgotten, with its history; 0 = never."
+        ),
         "QUOTA_RETENTION_DAYS": _l("Days that quotas and their losses are kept; violations a year."),
     }),
 )  # fmt: skip

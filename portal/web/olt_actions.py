@@ -107,6 +107,19 @@ def disable() -> Page:
     return redirect(back, 303)
 
 
+@bp.post("/<int:olt_id>/device")
+@requires(Role.OPERATOR)
+def accept_device(olt_id: int) -> BaseResponse:
+    """The other device that answers is the OLT's own from now on."""
+    try:
+        service.accept_device(olt_id, current_user.username, now())
+    except ServiceError as refused:
+        flash(refusal(refused), "error")
+    else:
+        flash(_("What answers is this OLT from now on; its next runs read it."), "success")
+    return redirect(url_for("olts.detail", olt_id=olt_id), 303)
+
+
 @bp.post("/<int:olt_id>/break")
 @requires(Role.OPERATOR)
 def break_hold(olt_id: int) -> BaseResponse:

@@ -11,8 +11,7 @@ from flask_babel import ngettext
 from flask_login import current_user
 from werkzeug.wrappers import Response as BaseResponse
 
-from portal.domain.statuses import Role
-from portal.domain.words import OLT_STATES
+from portal.domain.statuses import OltCondition, Role
 from portal.extensions import htmx
 from portal.queries import catalogue, holders, keyset, olts, workflows
 from portal.services.errors import Invalid
@@ -24,13 +23,13 @@ from portal.web.export import Cell, csv_file
 from portal.web.formatting import now, number
 from portal.web.forms import DeleteForm, OltForm
 from portal.web.trials import MODES
-from portal.web.words import DISABLED, face
+from portal.web.words import face
 from portal.web.workflow_answers import olt_or_404
 
 bp = Blueprint("olts", __name__, url_prefix="/olts")
 
 # As they are offered: what needs somebody comes first.
-STATE_WORDS = {state.value: face(state).label for state in OLT_STATES} | {"disabled": DISABLED.label}
+STATE_WORDS = {one.value: face(one).label for one in OltCondition}
 
 # Of the export; as far as "Enabled" they are what the import takes.
 EXPORTED = (
@@ -45,7 +44,7 @@ def _wanted() -> olts.OltFilter:
     """The filter in the URL; words that mean nothing are left out."""
     return olts.OltFilter(
         q=args.text("q"),
-        state=args.word("state", olts.STATES),
+        state=args.word("state", tuple(OltCondition)),
         brand=args.text("brand", 40),
         model=args.text("model", 60),
         site=args.text("site", 60),
@@ -85,7 +84,7 @@ def export() -> Response:
 def _cells(row: olts.OltRow) -> list[Cell]:
     return [
         row.name, row.address, row.port, row.brand, row.model, row.credential, row.template, row.site,
-        _("yes") if row.enabled else _("no"), str(STATE_WORDS[row.shown_state]), row.state_since, row.online, row.onus,
+        _("yes") if row.enabled else _("no"), str(STATE_WORDS[row.condition]), row.state_since, row.online, row.onus,
         row.last_discovery, olts.expected(row, row.next_run_at),
     ]  # fmt: skip
 
@@ -143,6 +142,11 @@ def _title(wanted: olts.OltFilter, counts: Mapping[str, int]) -> str:
         return _("No OLT matches") if wanted.active else _("No OLTs yet")
     if silent:
         return ngettext("%(count)s OLT does not answer", "%(count)s OLTs do not answer", silent, count=number(silent))
+    if other := counts.get("other_device", 0):
+        return ngettext("Another device answers for %(count)s OLT", "Other devices answer for %(count)s OLTs", other,
+                        count=number(other))  # fmt: skip
+    if failing := counts.get("failing", 0):
+        return ngettext("%(count)s OLT with failures", "%(count)s OLTs with failures", failing, count=number(failing))
     if paused:
         return ngettext("%(count)s OLT is paused", "%(count)s OLTs are paused", paused, count=number(paused))
     if counts.get("up"):
@@ -159,6 +163,7 @@ def detail(olt_id: int) -> Response:
     return live.render(
         "olts/detail.html",
         olt=olt,
+        condition=olts.condition_of(olt.id),
         running=running,
         holder=None if running else holders.of(olt.id),
         view=workflows.at_work(olt.id),

@@ -3,15 +3,19 @@
 from collections.abc import Mapping
 from typing import Any
 
-from flask import Blueprint, Response, abort, request, url_for
+from flask import Blueprint, Response, abort, flash, redirect, request, url_for
 from flask_babel import LazyString, ngettext
 from flask_babel import gettext as _
 from flask_babel import lazy_gettext as _l
+from flask_login import current_user
 from sqlalchemy import Row
+from werkzeug.wrappers import Response as BaseResponse
 
 from portal.domain import serials
 from portal.domain.statuses import Presence, Role
 from portal.queries import keyset, olts, onu_detail, onu_power, onus
+from portal.services.errors import ServiceError
+from portal.services.network import onus as service
 from portal.tables import Olt
 from portal.web import args, live, metrics, onu_events
 from portal.web import onu_power as power_chart
@@ -19,6 +23,7 @@ from portal.web.access import requires
 from portal.web.audience import wants_fragment
 from portal.web.export import Cell, csv_file
 from portal.web.formatting import now, number
+from portal.web.forms import refusal
 
 bp = Blueprint("onus", __name__)
 
@@ -182,6 +187,19 @@ def detail(onu_id: int) -> Response:
         metrics=metrics,
         **({} if wants_fragment() else _power(onu_id)),
     )
+
+
+@bp.post("/onus/<int:onu_id>/forget")
+@requires(Role.OPERATOR)
+def forget(onu_id: int) -> BaseResponse:
+    """Delete an ONU that is gone, with its history."""
+    try:
+        olt_id = service.forget(onu_id, current_user.username, now())
+    except ServiceError as refused:
+        flash(refusal(refused), "error")
+        return redirect(url_for("onus.detail", onu_id=onu_id), 303)
+    flash(_("The ONU is forgotten."), "success")
+    return redirect(url_for("onus.of_olt", olt_id=olt_id, state="gone"), 303)
 
 
 def _power(onu_id: int) -> dict[str, Any]:

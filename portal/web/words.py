@@ -20,6 +20,7 @@ from portal.domain.statuses import (
     LossCause,
     NodeKind,
     NotificationStatus,
+    OltCondition,
     OltState,
     PollerStatus,
     Presence,
@@ -48,6 +49,9 @@ RUNNING = Face(_l("Running"), "blue", "loader-2")
 SUCCESS = Face(_l("Succeeded"), "quiet", "check")
 FAILED = Face(_l("Failed"), "red", "circle-x")
 INTERRUPTED = Face(_l("Interrupted"), "amber", "player-stop")
+UP = Face(_l(OLT_STATES[OltState.UP]), "quiet", "circle-check")
+UNREACHABLE = Face(_l(OLT_STATES[OltState.UNREACHABLE]), "red", "plug-connected-x")
+PAUSED = Face(_l(OLT_STATES[OltState.PAUSED]), "amber", "player-pause")
 UNKNOWN = Face(_l(OLT_STATES[OltState.UNKNOWN]), "muted", "circle-dashed")
 DISABLED = Face(_l("Disabled"), "muted", "ban")
 
@@ -68,9 +72,18 @@ FACES: Mapping[type[StrEnum], Mapping[str, Face]] = {
     },
     OltState: {
         "unknown": UNKNOWN,
-        "up": Face(_l(OLT_STATES[OltState.UP]), "quiet", "circle-check"),
-        "unreachable": Face(_l(OLT_STATES[OltState.UNREACHABLE]), "red", "plug-connected-x"),
-        "paused": Face(_l(OLT_STATES[OltState.PAUSED]), "amber", "player-pause"),
+        "up": UP,
+        "unreachable": UNREACHABLE,
+        "paused": PAUSED,
+    },
+    OltCondition: {
+        "unreachable": UNREACHABLE,
+        "other_device": Face(_l("Another device answers"), "red", "alert-triangle"),
+        "failing": Face(_l("With failures"), "amber", "alert-triangle"),
+        "paused": PAUSED,
+        "unknown": UNKNOWN,
+        "up": UP,
+        "disabled": DISABLED,
     },
     Presence: {
         "ENABLED": Face(_l("Present"), "quiet", "circle-check"),
@@ -99,6 +112,8 @@ FACES: Mapping[type[StrEnum], Mapping[str, Face]] = {
         "POISONED": Face(_l("Execution given up"), "red", "circle-x"),
         "OLT_STATE_CHANGED": Face(_l("OLT changed state"), "quiet", "router"),
         "SUSPECT_TABLE": Face(_l("Doubtful table"), "amber", "alert-triangle"),
+        "OLT_RESTARTED": Face(_l("OLT restarted"), "amber", "power"),
+        "OTHER_DEVICE": Face(_l("Another device answers"), "red", "alert-triangle"),
         "TASK_ADDED": Face(_l("Task added"), "quiet", "plus"),
         "TASK_REMOVED": Face(_l("Task removed"), "quiet", "minus"),
         "TASK_INTERVAL_CHANGED": Face(_l("Interval changed"), "quiet", "clock"),
@@ -126,6 +141,7 @@ FACES: Mapping[type[StrEnum], Mapping[str, Face]] = {
         "restart": Face(_l(LOSSES[LossCause.RESTART]), "amber", "power"),
         "disabled": DISABLED,
         "cancelled": Face(_l(LOSSES[LossCause.CANCELLED]), "amber", "player-stop"),
+        "no_onus": Face(_l(LOSSES[LossCause.NO_ONUS]), "amber", "question-mark"),
         "device": Face(_l(LOSSES[LossCause.DEVICE]), "red", "alert-circle"),
         "worker_lost": Face(_l(LOSSES[LossCause.WORKER_LOST]), "red", "heartbeat"),
         "internal": Face(_l(LOSSES[LossCause.INTERNAL]), "red", "alert-circle"),
@@ -137,6 +153,7 @@ FACES: Mapping[type[StrEnum], Mapping[str, Face]] = {
         "olt_unreachable": Face(_l("OLT does not answer"), "quiet", "plug-connected-x"),
         "olt_back": Face(_l("OLT answers again"), "quiet", "plug-connected"),
         "suspect_table": Face(_l("Doubtful table"), "quiet", "table"),
+        "other_device": Face(_l("Another device answers"), "quiet", "alert-triangle"),
         "system": Face(_l("This program itself"), "quiet", "settings"),
         "test": Face(pgettext("alert", "Test"), "quiet", "test-pipe"),
     },
@@ -201,11 +218,6 @@ def lane_word(lane: str) -> LazyString:
 def face(value: StrEnum) -> Face:
     """Word, tone and icon of a member of a closed set."""
     return FACES[type(value)][value.value]
-
-
-def olt_face(enabled: bool, state: OltState) -> Face:
-    """What a person may expect of an OLT: disabled by a person beats what the machine last learned."""
-    return face(state) if enabled else DISABLED
 
 
 def onu_face(online: bool | None) -> Face:

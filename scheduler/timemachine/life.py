@@ -58,7 +58,6 @@ def finish(state: State, run: Run, came: Outcome) -> None:
     if run.outcome is not came:  # lost, aborted or handed over meanwhile
         return
     now, node = state.now, run.node
-    run.answered = came.answered
     if came.kind is None:
         end(state, run, ExecutionStatus.SUCCESS)
     else:
@@ -197,22 +196,31 @@ def stop_olt(state: State, olt: Olt) -> None:
 
 def note(state: State, olt: Olt, run: Run, *, answered: bool, silent: bool) -> None:
     """What a try that was just settled says of its OLT (domain.reachability)."""
-    dead = silent and not answered and run.status is ExecutionStatus.FAILED
+    dead = silent and not answered and run.status in (ExecutionStatus.FAILED, ExecutionStatus.PENDING)
     news = olt.failures > 0 or olt.state in (OltState.UNKNOWN, OltState.UNREACHABLE)
     if not (dead or answered and news) or olt.state is OltState.PAUSED:
         return
     if answered:
         back_up(state, olt)
         return
+    _count(state, olt)
+
+
+def _count(state: State, olt: Olt) -> None:
     olt.failures += 1
     limit = state.rules.auto_pause_after
-    if limit and olt.failures >= limit and olt.state is not OltState.UNREACHABLE:
+    if not limit or olt.state is OltState.UNREACHABLE:
+        return
+    if olt.failures >= limit:
         _give_up(state, olt)
+    else:
+        olt.probe_at = state.now + reachability.LOOK
+        probe_later(state, olt)
 
 
 def _give_up(state: State, olt: Olt) -> None:
     olt.probe_at = reachability.next_probe(state.now, state.now)
-    change_state(state, olt, OltState.UNREACHABLE, f"{olt.failures} silent executions in a row")
+    change_state(state, olt, OltState.UNREACHABLE, f"{olt.failures} silences in a row")
     probe_later(state, olt)
     reason = SkipReason.OLT_UNREACHABLE
     end_waiting(state, active_of(olt), "its OLT does not answer", reason, ErrorKind.UNREACHABLE)
@@ -236,19 +244,21 @@ def back_up(state: State, olt: Olt) -> None:
 
 
 def probe_later(state: State, olt: Olt) -> None:
-    """Ask an unreachable OLT in the first round at or after its `probe_at`."""
+    """Ask an OLT that is silent in the first round at or after its `probe_at`."""
     if olt.probe_at is not None:
         moment = state.next_round(max(olt.probe_at, state.now + MILLISECOND))
         state.at(moment, UPKEEP, lambda what: _probe(state, *what), (olt, olt.probe_at))
 
 
 def _probe(state: State, olt: Olt, probe_at: datetime) -> None:
-    if olt.state is not OltState.UNREACHABLE or olt.probe_at != probe_at:
+    if olt.state is OltState.PAUSED or olt.probe_at != probe_at:
         return
     if not state.scheduler_up or not olt.enabled or olt.running is not None:
         probe_later(state, olt)
-    elif olt.silent:
+    elif olt.silent and olt.state is OltState.UNREACHABLE:
         olt.probe_at = reachability.next_probe(olt.since or state.now, state.now)
         probe_later(state, olt)
+    elif olt.silent:
+        _count(state, olt)
     else:
         back_up(state, olt)

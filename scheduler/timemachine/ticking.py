@@ -26,8 +26,7 @@ def tick(state: State) -> Plan | None:
         plan = planner.plan(due, state.now, state.next_cron, from_end=state.rules.from_end)
         fresh = _apply(state, plan)
     for run in fresh:
-        if run.pending:  # its OLT may have been given up by what the tick superseded
-            state.push(run)
+        state.push(run)
     _queue_ripe(state)
     return plan
 
@@ -57,27 +56,21 @@ def _due(node: Node, state: State) -> DueMaster:
 
 def _apply(state: State, plan: Plan) -> list[Run]:
     """Carry a plan out; returns what is to be pushed."""
-    ended = _supersede(state, plan)
+    _supersede(state, plan)
     fresh = [_insert(state, new) for new in plan.new]
     for skipped in plan.skipped:
         _skip(state, _with_cause(state, skipped))
     _wind(state, plan)
-    for run, error in ended:
-        if error is ErrorKind.TIMEOUT:
-            life.note(state, run.node.olt, run, answered=False, silent=not run.answered)
     return [run for run in fresh if run.not_before is None]
 
 
-def _supersede(state: State, plan: Plan) -> list[tuple[Run, ErrorKind | None]]:
-    """End what waits for a retry past its node's next slot; with what the device had said last."""
-    ended = []
+def _supersede(state: State, plan: Plan) -> None:
+    """End what waits for a retry past its node's next slot."""
     decided: list[NewExecution | SkippedSlots] = [*plan.new, *plan.skipped]
     for one in decided:
         run = state.runs.get(one.supersedes) if one.supersedes is not None else None
         if run is not None:
-            ended.append((run, run.error_kind))
             life.end(state, run, ExecutionStatus.FAILED, run.error_kind or ErrorKind.SUPERSEDED)
-    return ended
 
 
 def _insert(state: State, new: NewExecution) -> Run:

@@ -140,7 +140,6 @@ class Run:
     skip_reason: SkipReason | None = None
     ticket: Ticket | None = None
     outcome: "Outcome | None" = None
-    answered: bool = False  # its last try, by the OLT
     poller: tuple[str, int] = ("", 0)  # which pollers it came from, and their generation
 
     @property

@@ -11,7 +11,7 @@ from sqlalchemy import create_engine, inspect, make_url, select, text
 
 from app import create_app
 from config import Settings
-from portal.domain.statuses import AlertKind, NotificationStatus, Severity
+from portal.domain.statuses import AlertKind, NotificationStatus, OltState, Severity
 from portal.extensions import db, transaction
 from portal.models.types import EncryptedText
 from portal.services import audit
@@ -151,3 +151,27 @@ def test_a_database_whose_user_may_not_make_extensions_is_migrated_without_trigr
         connection.execute(text("DROP ROLE plain"))
     engine.dispose()
     assert "event=no_trigrams" in caplog.text
+
+
+def test_0013_tells_who_hears_of_doubtful_tables_of_other_devices_too_and_counts_what_is_read(empty: Flask) -> None:
+    with empty.app_context():
+        upgrade(FOLDER)
+        with transaction() as session:
+            brand, credential = Brand(key="b", name="B"), Credential(name="c", community="public")
+            session.add_all((brand, credential))
+            session.flush()
+            given = {"brand_id": brand.id, "created_at": NOW, "credential_id": credential.id}
+            session.add_all((
+                Olt(name="OLT-1", address="127.0.0.1", state=OltState.UP, **given),
+                Olt(name="OLT-2", address="127.0.0.2", state=OltState.UNREACHABLE, **given),
+                Channel(name="a", kind="jsons", alert_kinds=[AlertKind.SUSPECT_TABLE]),
+                Channel(name="b", kind="jsons", alert_kinds=[AlertKind.SYSTEM]),
+            ))  # fmt: skip
+        downgrade(FOLDER, revision="0012")
+        upgrade(FOLDER)
+        kinds = [set(kinds) for kinds in db.session.scalars(select(Channel.alert_kinds).order_by(Channel.id))]
+        assert kinds == [{AlertKind.SUSPECT_TABLE, AlertKind.OTHER_DEVICE}, {AlertKind.SYSTEM}]
+        up, dead = db.session.scalars(select(Olt.stale_at).order_by(Olt.id))
+        assert up is not None and dead is None
+        db.session.remove()
+        db.engine.dispose()

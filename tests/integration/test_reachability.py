@@ -7,14 +7,15 @@ from flask import Flask
 from sqlalchemy import select
 from sqlalchemy.orm import Session
 
-from portal.domain.composite import CompositeResult, StepResult
+from portal.domain.composite import ColumnReadings, CompositeResult, ReadingSpec, StepResult
+from portal.domain.readings import ValueSpec
 from portal.domain.statuses import ErrorKind, EventType, ExecutionStatus, OltState, SkipReason, StepStatus, Trigger
 from portal.services.dispatch import executions, reachability
 from portal.services.errors import NotFound
 from portal.services.network import olts
 from portal.tables import AuditLog, CoordinatorLog, Execution, Olt, WorkflowNode
 from testing.builders import make_execution, make_node, make_olt
-from testing.cast import ACTOR, MINUTE, NOW, SECOND
+from testing.cast import ACTOR, FAR_AWAY, MINUTE, NOW, SECOND
 from testing.refusals import errors_of
 from testing.rows import logged
 
@@ -68,7 +69,7 @@ def test_what_a_driver_said_is_kept_beside_a_decision_not_in_its_sentence(sessio
     """The sentence is said in the reader's language; the driver speaks English only."""
     silence(session, node, NOW, 3)
     (row,) = changes()
-    assert row.message == "OLT-LIMA: Not read yet → Unreachable: silent executions in a row: 3"
+    assert row.message == "OLT-LIMA: Not read yet → Unreachable: silences in a row: 3"
     assert "no answer" not in str(row.details["said"])
 
 
@@ -85,17 +86,54 @@ def test_an_olt_that_answered_once_in_a_run_that_failed_is_up(session: Session, 
     assert (node.workflow.olt.state, node.workflow.olt.consecutive_failures) == (OltState.UP, 0)
 
 
-def test_tries_of_one_execution_count_once(session: Session) -> None:
-    node = make_node(make_olt(), max_retries=2, retry_delay=60, interval="15m")
+def test_each_silent_try_of_an_execution_counts(session: Session) -> None:
+    node = make_node(make_olt(), max_retries=1, retry_delay=60, interval="15m")
     execution = run(session, node, NOW, ErrorKind.TIMEOUT)
-    assert (execution.status, node.workflow.olt.consecutive_failures) == (ExecutionStatus.PENDING, 0)
-    for number in (1, 2):
-        moment = NOW + number * 2 * MINUTE
-        assert executions.start(execution.id, 100 + number, "poller", moment, moment + 15 * SECOND)
-        step = StepResult(node.id, StepStatus.FAILED, pdus=2, timeouts=2, error_kind=ErrorKind.TIMEOUT)
-        executions.finish(execution.id, 100 + number, CompositeResult((step,)), moment + SECOND)
+    assert (execution.status, node.workflow.olt.consecutive_failures) == (ExecutionStatus.PENDING, 1)
+    moment = NOW + 2 * MINUTE
+    assert executions.start(execution.id, 101, "poller", moment, moment + 15 * SECOND)
+    step = StepResult(node.id, StepStatus.FAILED, pdus=2, timeouts=2, error_kind=ErrorKind.TIMEOUT)
+    executions.finish(execution.id, 101, CompositeResult((step,)), moment + SECOND)
     session.rollback()
-    assert (execution.status, node.workflow.olt.consecutive_failures) == (ExecutionStatus.FAILED, 1)
+    assert (execution.status, node.workflow.olt.consecutive_failures) == (ExecutionStatus.FAILED, 2)
+
+
+def test_an_olt_that_fell_silent_is_known_dead_within_a_minute_whatever_its_intervals(session: Session) -> None:
+    node = make_node(make_olt(), max_retries=2, retry_delay=600, interval="1h")
+    olt, first = node.workflow.olt, NOW + SECOND  # when the first silent try had ended
+    run(session, node, NOW, ErrorKind.TIMEOUT)
+    assert (olt.consecutive_failures, olt.probe_at) == (1, first + 15 * SECOND)
+    assert reachability.suspects(first + 14 * SECOND, 64) == []
+    for asked in (first + 15 * SECOND, first + 33 * SECOND):
+        assert [one.olt_id for one in reachability.suspects(asked, 64)] == [olt.id]
+        reachability.record_probes({olt.id: False}, asked)
+        session.expire_all()
+    assert (olt.state, olt.state_since) == (OltState.UNREACHABLE, first + 33 * SECOND)
+    waiting = session.scalars(select(Execution)).one()
+    assert (waiting.status, waiting.error_kind) == (ExecutionStatus.FAILED, ErrorKind.TIMEOUT)
+
+
+def test_an_olt_that_missed_one_request_and_answers_the_next_is_up(session: Session, node: WorkflowNode) -> None:
+    olt = node.workflow.olt
+    run(session, node, NOW, ErrorKind.TIMEOUT)
+    assert reachability.record_probes({olt.id: True}, NOW + 16 * SECOND) == 0
+    session.expire_all()
+    assert (olt.state, olt.consecutive_failures, olt.probe_at) == (OltState.UP, 0, None)
+    assert reachability.suspects(NOW + MINUTE, 64) == []
+
+
+def test_the_states_of_onus_count_until_some_of_their_readings_are_missed(session: Session) -> None:
+    ends = {}
+    for name, clock in (("OLT-A", {"interval": "5m"}), ("OLT-B", {"interval": "1h"}), ("OLT-C", {"interval": "1m"})):
+        node = make_node(make_olt(name), **clock)
+        execution = make_execution(node, NOW)
+        assert executions.start(execution.id, execution.id, "poller", NOW, NOW + 15 * SECOND)
+        column = ColumnReadings(ReadingSpec("onu_state", "1.1", ValueSpec()), (), complete=name != "OLT-C")
+        step = StepResult(node.id, StepStatus.SUCCESS, (column,), pdus=2)
+        executions.finish(execution.id, execution.id, CompositeResult((step,)), NOW)
+        session.expire_all()
+        ends[name] = session.get_one(Olt, node.workflow.olt_id).stale_at
+    assert ends == {"OLT-A": NOW + 15 * MINUTE, "OLT-B": NOW + 180 * MINUTE, "OLT-C": FAR_AWAY}
 
 
 def test_zero_switches_giving_up_off(app: Flask, session: Session, node: WorkflowNode) -> None:

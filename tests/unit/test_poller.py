@@ -1,14 +1,17 @@
 """One composite, many steps, one session: what is run, what is skipped and why, which readings are kept."""
 
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import pytest
 
 from jobs import poller
+from jobs.identifying import SYSTEM
 from jobs.snmp.errors import SnmpAuthError, SnmpUnreachable
 from jobs.snmp.fake import FakeSession, Faults, fake_factory
 from jobs.snmp.getting import PROBE_OID
 from portal.domain.composite import CompositeResult, CompositeWork, ReadingSpec, SnmpTarget, StepWork
+from portal.domain.device import Device
 from portal.domain.readings import ValueSpec, ValueType
 from portal.domain.statuses import ErrorKind, NodeKind, SkipReason, StepStatus
 from testing.fake_olts import Gone, Lease, Ticking, failing
@@ -225,3 +228,108 @@ def test_a_fault_of_our_own_code_is_raised_after_the_session_is_closed():
 def test_no_secret_is_in_any_result():
     for faults in (Faults(dead=True), Faults(generr=frozenset({f"{STATE.oid}.{KEYS[0]}"})), Faults(cut_answers_to=0)):
         assert SECRET not in repr(run(olt(faults=faults), DISCOVERY, GET_NAME, keys=KEYS))
+
+
+KNOWN = Device(
+    "1.3.6.1.4.1.2011.2.248",
+    "OLT-LIMA",
+    8_640_000,
+    START,
+    witnesses={f"{NAME.oid}.{KEYS[n]}": f"CLI-{n}" for n in range(4)},
+)
+
+
+def identified(keys=KEYS, **changes) -> FakeSession:
+    """An OLT that says who it is; `changes` of single rows."""
+    session = olt(keys)
+    said = {"sysobjectid": KNOWN.object_id, "sysname": KNOWN.name.encode(), "uptime": 8_670_000}
+    rows = {**session.rows, **{SYSTEM[name]: value for name, value in said.items()}}
+    rows |= {SYSTEM[name]: value for name, value in changes.items() if name in SYSTEM}
+    return FakeSession(rows, columns=(STATE.oid, POWER.oid, NAME.oid), on_request=changes.get("on_request"))
+
+
+def run_known(session, *steps: StepWork, keys=KEYS, known=KNOWN) -> CompositeResult:
+    target = SnmpTarget("192.0.2.7", 161, "2c", retries=0)
+    ticks = iter(range(1000))
+    work = CompositeWork(1, 1, 1, target, steps, onu_keys=keys, device=known)
+    now = lambda: START + timedelta(minutes=5, seconds=next(ticks))  # noqa: E731
+    return poller.run(work, fake_factory(session), lambda: None, now, lambda: 0.0)
+
+
+def test_who_answers_is_asked_first_in_one_request_with_a_few_known_onus():
+    session = identified()
+    result = run_known(session, DISCOVERY, GET_NAME)
+    assert result.succeeded and result.answer is not None
+    assert (result.answer.name, result.answer.uptime, result.answer.same, result.answer.other) == (
+        "OLT-LIMA", 8_670_000, 4, 0
+    )  # fmt: skip
+    assert session.requests[0].kind == "get" and set(KNOWN.witnesses) < set(session.requests[0].oids)
+    assert sum(SYSTEM["sysname"] in request.oids for request in session.requests) == 1
+    assert [step.restarted_at for step in result.steps] == [None, None]
+
+
+def test_nothing_is_read_of_a_device_on_which_all_onus_are_others():
+    others = {f"{NAME.oid}.{key}": b"OTHER" for key in KEYS}
+    session = FakeSession({**identified().rows, **others}, columns=(STATE.oid, POWER.oid, NAME.oid))
+    result = run_known(session, DISCOVERY, GET_NAME)
+    assert result.other_device and len(session.requests) == 1
+    assert (result.steps[0].error_kind, result.steps[1].skip_reason) == (
+        ErrorKind.OTHER_DEVICE, SkipReason.OTHER_DEVICE
+    )  # fmt: skip
+    assert not any(step.columns for step in result.steps) and "OLT-LIMA" in result.steps[0].error_message
+
+
+def test_a_renamed_olt_is_read_on_while_its_onus_stand_where_they_stood():
+    assert run_known(identified(sysname=b"LIM-01"), DISCOVERY).succeeded
+    strange = run_known(identified(sysname=b"LIM-01"), DISCOVERY, known=replace(KNOWN, witnesses={}))
+    assert strange.other_device and "LIM-01" in strange.steps[0].error_message
+    assert run_known(identified(sysname=b"LIM-01"), DISCOVERY, keys=(), known=replace(KNOWN, witnesses={})).succeeded
+
+
+def test_all_witnesses_are_asked_before_a_device_is_called_another_one():
+    many = {f"{NAME.oid}.{KEYS[0]}": "CLI-0"}
+    replaced = {f"{POWER.oid}.{key}.1": "was" for key in KEYS} | {f"{STATE.oid}.{key}": "was" for key in KEYS}
+    result = run_known(identified(), DISCOVERY, known=replace(KNOWN, witnesses={**replaced, **many}))
+    assert result.succeeded and result.answer is not None and (result.answer.same, result.answer.other) == (1, 8)
+
+
+def test_a_step_says_when_the_device_restarted_and_for_how_long_that_matters():
+    session = identified(uptime=6000)
+    result = run_known(session, DISCOVERY)
+    assert result.succeeded and result.steps[0].restarted_at == START + timedelta(minutes=4, seconds=1)
+    long_ago = replace(KNOWN, restarted_at=START - timedelta(hours=2))
+    assert run_known(identified(), DISCOVERY, known=long_ago).steps[0].restarted_at is None
+
+
+def test_a_table_is_not_whole_when_the_device_restarted_while_it_was_read():
+    rows = dict(identified().rows)
+
+    def restart(request):
+        if request.kind == "next":
+            rows[SYSTEM["uptime"]] = 1
+
+    session = FakeSession(rows, columns=(STATE.oid, POWER.oid, NAME.oid), on_request=restart)
+    result = run_known(session, DISCOVERY, GET_NAME)
+    first = result.steps[0]
+    assert (first.status, first.error_kind) == (StepStatus.FAILED, ErrorKind.INCOMPLETE)
+    assert first.rows == 4 and not first.columns[0].complete and "restarted" in first.error_message
+
+
+def test_a_silent_olt_costs_one_request_also_where_no_onu_is_known():
+    session = FakeSession(identified().rows, faults=Faults(dead=True))
+    result = run_known(session, GET_POWER, GET_NAME, keys=())
+    assert result.steps[0].error_kind is ErrorKind.TIMEOUT and not result.answered and len(session.requests) == 1
+    assert result.steps[1].skip_reason is SkipReason.TIMED_OUT_EARLIER
+
+
+def test_an_olt_that_answers_and_has_no_known_onu_leaves_a_get_with_nothing_to_ask():
+    result = run_known(identified(), GET_POWER, keys=())
+    assert result.answered and result.empty and result.steps[0].skip_reason is SkipReason.NO_ONUS
+
+
+def test_an_olt_that_hides_or_refuses_its_system_group_is_read_all_the_same():
+    assert run_known(olt(), DISCOVERY).succeeded
+    refusing = FakeSession(
+        identified().rows, columns=(STATE.oid,), faults=Faults(generr=frozenset({SYSTEM["sysname"]}))
+    )
+    assert run_known(refusing, DISCOVERY).succeeded

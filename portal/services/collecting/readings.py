@@ -18,7 +18,7 @@ from portal.domain.statuses import NodeKind, OnuEventKind
 from portal.extensions import after_commit
 from portal.services.bulk_rows import change_rows, moment
 from portal.services.cataloguing import index_families
-from portal.services.collecting import latest, onus, parts, ports, table_sizes
+from portal.services.collecting import devices, latest, onus, parts, ports, table_sizes
 from portal.services.collecting.onu_identity import follow, identify
 from portal.services.collecting.onus import Row, Source
 from portal.services.collecting.unproven import take_back_nameless
@@ -143,8 +143,15 @@ class Books:
         if not columns:
             return
         known = self._known(session)
+        listed = {reading.index for column in columns for reading in column.readings}
+        there = [row.id for row in known.values() if row.present and row.index in listed]
+        if not devices.settled(session, self.olt_id, step, kind, there):
+            columns = [replace(column, complete=False) for column in columns]
         if kind is NodeKind.DISCOVERY:
             self._discover(session, source, columns, known, step.continues)
+        for column in columns:
+            if column.spec.tells_identity:
+                devices.remember(session, self.olt_id, column)
         self._new += self._identify(session, source, columns)
         entries = self._values(session, source, columns, known)
         if any(column.spec.tells_identity for column in columns):

@@ -23,9 +23,11 @@ from portal.domain.statuses import (
     StepStatus,
     Trigger,
 )
+from portal.domain.words import SKIPS
 from portal.extensions import db, transaction
 from portal.queueing import Ticket
 from portal.services import decisions
+from portal.services.collecting import devices
 from portal.services.collecting.readings import Books
 from portal.services.dispatch import life, reachability, waiting, work
 from portal.services.dispatch.life import StaleToken
@@ -182,8 +184,12 @@ def write_result(
     execution = life.lock_running(session, execution_id, token)
     failure = result.first_failure
     status = AttemptStatus.SUCCESS if result.succeeded else AttemptStatus.FAILED
+    if result.empty:
+        status = AttemptStatus.INTERRUPTED
     kind, message = (failure.error_kind, failure.error_message) if failure else (None, "")
     attempt_id = life.close_attempt(session, execution, status, now, kind, message)
+    if result.answer is not None:
+        devices.note(session, execution, result.answer, now, other=result.other_device)
     books = books or Books(execution.olt_id, execution.id, telling(result.steps))
     for step in result.steps:
         if step.node_id not in books.entered:
@@ -198,13 +204,21 @@ def write_result(
     _settle(session, execution, result, now)
     silent = not result.answered and kind is ErrorKind.TIMEOUT  # what could not be sent says nothing of the OLT
     reachability.note(session, execution, now, answered=result.answered, silent=silent, message=message)
+    reachability.note_states(execution, result, now)
     session.flush()
     return execution.status
 
 
 def _settle(session: Session, execution: Execution, result: CompositeResult, now: datetime) -> None:
-    """Success ends it; a device's failure is tried again after retry_delay, but never past the next slot."""
+    """Success ends it; a device's failure is tried again after retry_delay, but never past the next slot.
+
+    One that had nothing to ask for ends too, and is none: it has read nothing.
+    """
     failure = result.first_failure
+    if result.empty:
+        why = SKIPS[SkipReason.NO_ONUS]
+        life.end(session, execution, ExecutionStatus.INTERRUPTED, now, None, why, SkipReason.NO_ONUS)
+        return
     if result.succeeded:
         life.end(session, execution, ExecutionStatus.SUCCESS, now)
         return

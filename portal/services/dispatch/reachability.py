@@ -1,15 +1,15 @@
-"""Whether an OLT can be reached: counts silent executions, pauses what is dead, notes that it is back."""
+"""Whether an OLT can be reached: counts its silences, pauses what is dead, notes that it is back."""
 
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from flask import current_app
-from sqlalchemy import exists, or_, select
+from sqlalchemy import and_, or_, select
 from sqlalchemy.orm import Session, joinedload
 
 from portal.domain import reachability
-from portal.domain.composite import SnmpTarget
+from portal.domain.composite import CompositeResult, SnmpTarget
 from portal.domain.messages import N_
 from portal.domain.statuses import AlertKind, ErrorKind, EventType, ExecutionStatus, OltState, Severity, SkipReason
 from portal.domain.words import OLT_STATES
@@ -18,16 +18,17 @@ from portal.services import decisions
 from portal.services.alerting import alerts
 from portal.services.dispatch import waiting
 from portal.services.dispatch.work import target_of
-from portal.tables import Execution, ExecutionAttempt, ExecutionStep, Olt
+from portal.tables import Execution, Olt
 
 
 def note(session: Session, execution: Execution, now: datetime, *, answered: bool, silent: bool, message: str) -> None:
     """What a try that has just been settled says of its OLT; in the caller's transaction, after the status is written.
 
-    An answer makes it up. AUTO_PAUSE_AFTER executions in a row that end FAILED in silence make it unreachable: what
-    waits on it is skipped, and it is only probed from then on. An OLT that a person paused stays as it is.
+    An answer makes it up. After the first silence it is asked each few seconds whether it is there; AUTO_PAUSE_AFTER
+    silences in a row, of such questions and of tries, make it unreachable: what waits on it is skipped, and it is
+    only probed from then on. An OLT that a person paused stays as it is.
     """
-    dead = silent and not answered and execution.status is ExecutionStatus.FAILED
+    dead = silent and not answered and execution.status in (ExecutionStatus.FAILED, ExecutionStatus.PENDING)
     olt = session.get(Olt, execution.olt_id)
     if olt is None or not (dead or answered and _is_news(olt)):
         return
@@ -37,30 +38,33 @@ def note(session: Session, execution: Execution, now: datetime, *, answered: boo
     if answered:
         back_up(session, olt, now, N_("it answered"))
         return
+    _count(session, olt, now, message)
+
+
+def note_states(execution: Execution, result: CompositeResult, now: datetime) -> None:
+    """The states of all ONUs were read: they count as of now until some of the next readings are missed."""
+    columns = (column for step in result.steps for column in step.columns)
+    if any(column.spec.metric == "onu_state" and column.whole for column in columns):
+        execution.olt.stale_at = reachability.stale_at(now, _interval(execution))
+
+
+def _interval(execution: Execution) -> timedelta | None:
+    node = execution.node and (execution.node.master or execution.node)
+    if node is not None and node.interval_seconds:
+        return timedelta(seconds=node.interval_seconds)
+    return execution.overdue_at - execution.scheduled_for if execution.overdue_at else None
+
+
+def _count(session: Session, olt: Olt, now: datetime, message: str) -> None:
+    """One more silence of an OLT that is locked."""
     olt.consecutive_failures += 1
     limit = current_app.config["AUTO_PAUSE_AFTER"]
-    if limit and olt.consecutive_failures >= limit and olt.state is not OltState.UNREACHABLE:
+    if not limit or olt.state is OltState.UNREACHABLE:
+        return
+    if olt.consecutive_failures >= limit:
         _give_up(session, olt, now, message)
-
-
-def note_superseded(execution_ids: Collection[int], now: datetime) -> None:
-    """Of executions that FAILED because their node's next slot came before their retry: count those whose last try
-
-    was silent. Else a pool that is too busy to retry would go on reading dead OLTs at every slot.
-    """
-    answered = exists().where(
-        ExecutionAttempt.execution_id == Execution.id, ExecutionAttempt.number == Execution.attempt,
-        ExecutionStep.attempt_id == ExecutionAttempt.id, ExecutionStep.pdus > ExecutionStep.timeouts,
-    )  # fmt: skip
-    silent = select(Execution.id).where(
-        Execution.id.in_(execution_ids), Execution.error_kind == ErrorKind.TIMEOUT, ~answered
-    )
-    ids = list(db.session.scalars(silent.order_by(Execution.id)))
-    db.session.rollback()
-    for execution_id in ids:
-        with transaction() as session:
-            execution = session.get_one(Execution, execution_id)
-            note(session, execution, now, answered=False, silent=True, message=execution.error_message)
+    else:
+        olt.probe_at = now + reachability.LOOK
 
 
 def _is_news(olt: Olt) -> bool:
@@ -68,14 +72,14 @@ def _is_news(olt: Olt) -> bool:
 
 
 def _give_up(session: Session, olt: Olt, now: datetime, message: str) -> None:
-    failures = olt.consecutive_failures
+    failures, olt.stale_at = olt.consecutive_failures, olt.stale_at and now
     olt.probe_at, olt.probes_sent = reachability.next_probe(now, now), 0
-    cause = N_("silent executions in a row: %(count)d", count=failures)  # the driver's words are not the reader's
+    cause = N_("silences in a row: %(count)d", count=failures)  # the driver's words are not the reader's
     facts = {"failures": failures, "error": message, "probe_at": olt.probe_at.isoformat()}
     change_state(session, olt, OltState.UNREACHABLE, now, cause, level="ERROR", details=facts)
     subject = N_("%(olt)s does not answer", olt=olt.name)
     body = N_(
-        "%(count)d runs in a row ended without any answer from %(address)s. Its runs are skipped; it is asked by itself"
+        "%(count)d times in a row nothing came back from %(address)s. Its runs are skipped; it is asked by itself"
         " whether it is back.", count=failures, address=olt.device_key,
     )  # fmt: skip
     alerts.raise_alert(session, AlertKind.OLT_UNREACHABLE, subject, body, now, severity=Severity.HIGH, olt_id=olt.id)
@@ -127,23 +131,26 @@ def change_state(
 
 @dataclass(frozen=True)
 class Suspect:
-    """An unreachable OLT whose time to be asked has come."""
+    """An OLT that is silent, whose time to be asked has come."""
 
     olt_id: int
     target: SnmpTarget
 
 
 def suspects(now: datetime, limit: int) -> list[Suspect]:
-    """Unreachable OLTs in service that are to be asked by `now`, who waits longest first. One whose time is further
+    """OLTs in service that are or may be unreachable and are to be asked by `now`, who waits longest first. One whose
 
-    away than any gap is asked too: the clock was set back since.
+    time is further away than any gap is asked too: the clock was set back since.
     """
     too_far = now + reachability.LONGEST_GAP
     query = (
         select(Olt)
         .where(
-            Olt.state == OltState.UNREACHABLE,
-            or_(Olt.probe_at <= now, Olt.probe_at.is_(None), Olt.probe_at > too_far),
+            Olt.state != OltState.PAUSED,
+            or_(
+                Olt.probe_at <= now, Olt.probe_at > too_far,
+                and_(Olt.probe_at.is_(None), Olt.state == OltState.UNREACHABLE),
+            ),
             Olt.enabled.is_(True), Olt.deleted_at.is_(None),
         )
         .options(joinedload(Olt.credential))
@@ -160,14 +167,17 @@ def record_probes(answers: Mapping[int, bool], now: datetime) -> int:
     back = 0
     with transaction() as session:
         for olt in locked(session, answers):
-            if olt.state is not OltState.UNREACHABLE:
+            dead = olt.state is OltState.UNREACHABLE
+            if olt.state is OltState.PAUSED or not (dead or olt.probe_at):
                 continue  # a person paused it, or a run of its own found it back, meanwhile
-            olt.probes_sent += 1
+            olt.probes_sent += dead
             if answers[olt.id]:
-                back += 1
+                back += dead
                 back_up(session, olt, now, N_("it answered a probe"))
-            else:
+            elif dead:
                 olt.probe_at = reachability.next_probe(olt.state_since or now, now)
+            else:
+                _count(session, olt, now, "no answer to a question for its uptime")
     return back
 
 

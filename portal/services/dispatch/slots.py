@@ -15,12 +15,12 @@ from portal.domain.pool import UNSEEN_AFTER
 from portal.domain.quota import Settlement, TrackerKey
 from portal.domain.slots import DueMaster, NewExecution, Plan, SkippedSlots
 from portal.domain.statuses import ErrorKind, EventType, ExecutionStatus, PollerStatus, SkipReason, Trigger
-from portal.extensions import after_commit, transaction
+from portal.extensions import transaction
 from portal.models.execution import ACTIVE_SQL
 from portal.queueing import Ticket
 from portal.services import bulk
 from portal.services.accounting import quotas
-from portal.services.dispatch import life, reachability
+from portal.services.dispatch import life
 from portal.tables import CoordinatorLog, Execution, Olt, Poller, Pool, SchedulerState, WorkflowNode
 
 log = logging.getLogger(__name__)
@@ -98,9 +98,6 @@ def _supersede(session: Session, plan: Plan, now: datetime) -> Plan:
                  old.error_message or "the node's next slot came before its retry")  # fmt: skip
         ended.add(old.id)
     session.flush()
-    # In a transaction of its own: it locks OLTs, and whoever pauses one has that lock before those of its executions.
-    if ended:
-        after_commit(session, lambda: reachability.note_superseded(ended, now))
     return _stay(plan, [new for new in plan.new if new.supersedes is not None and new.supersedes not in ended])
 
 

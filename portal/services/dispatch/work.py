@@ -12,7 +12,7 @@ from portal.domain.composite import CompositeWork, Progress, ReadingSpec, SnmpTa
 from portal.domain.formulas import IndexFormula
 from portal.domain.statuses import NodeKind, Presence
 from portal.services.cataloguing import catalogue, index_families
-from portal.services.collecting import table_sizes
+from portal.services.collecting import devices, table_sizes
 from portal.tables import Credential, Execution, Oid, Olt, Onu, Workflow, WorkflowNode
 
 
@@ -40,7 +40,8 @@ def target(credential: Credential, address: str, port: int, timeout: float, retr
 def loaded(execution_id: int) -> Select[tuple[Execution]]:
     """The execution with all that decides whether it may run and what it reads, in one statement."""
     node = joinedload(Execution.node).joinedload(WorkflowNode.workflow).joinedload(Workflow.template)
-    olt = joinedload(Execution.olt).options(*(joinedload(part) for part in (Olt.credential, Olt.brand, Olt.model)))
+    parts = (Olt.credential, Olt.brand, Olt.model, Olt.device)
+    olt = joinedload(Execution.olt).options(*(joinedload(part) for part in parts))
     return select(Execution).options(node, olt).where(Execution.id == execution_id)
 
 
@@ -67,6 +68,7 @@ def compose(session: Session, execution: Execution, token: int, now: datetime) -
         steps=_in_order([_step(one, specs) for one in nodes]),
         onu_keys=_onu_keys(session, olt.id) if wants_keys else (),
         sizes=table_sizes.load(session, olt.id, now),
+        device=devices.known(olt.device),
     )
 
 

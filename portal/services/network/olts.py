@@ -16,12 +16,13 @@ from portal.domain.statuses import ErrorKind, OltState, SkipReason
 from portal.extensions import transaction
 from portal.services import audit
 from portal.services.cataloguing import catalogue
+from portal.services.collecting import devices
 from portal.services.dispatch import clock, executions, reachability, waiting
 from portal.services.errors import Invalid, NotFound
 from portal.services.network import workflows
 from portal.services.network.node_rules import Device, NodeRules
 from portal.services.uniqueness import unique_or_invalid
-from portal.tables import Brand, Credential, Execution, Olt, OltModel, Workflow, WorkflowNode
+from portal.tables import Brand, Credential, Execution, Olt, OltDevice, OltModel, Workflow, WorkflowNode
 
 NAME_TAKEN = N_("another OLT has this name")
 ADDRESS_TAKEN = N_("another OLT has this address and port")
@@ -183,6 +184,21 @@ def resume(olt_ids: Sequence[int], actor: str, now: datetime) -> int:
             else:
                 olt.probe_at = now
         return len(held)
+
+
+def accept_device(olt_id: int, actor: str, now: datetime) -> None:
+    """The other device that answers is the OLT's own from now on; its next runs read it. NotFound when none does.
+
+    Its tables then are compared with what is known: as after any other change, who is not there any more is gone.
+    """
+    with transaction() as session:
+        (olt,) = _in_service(session, [olt_id])
+        before = devices.known(session.get(OltDevice, olt_id))
+        row = devices.accept(session, olt)
+        if row is None:
+            raise NotFound(N_("no other device answers at the OLT's address any more"))
+        changes = {"device": [before.name, row.name], "sysobjectid": [before.object_id, row.object_id]}
+        audit.record(session, actor=actor, action="olt.accept_device", subject=olt, changes=changes, now=now)
 
 
 def _in_service(session: Session, olt_ids: Sequence[int]) -> list[Olt]:

@@ -84,7 +84,7 @@ def test_a_form_that_is_saved_as_it_stands_changes_nothing(told: Flask, hook: Re
     kinds = [str(tag["value"]) for tag in soup(page).select("input[name=alert_kinds][checked]")]
     assert person.submit("/alerts/channels/1", FORM, alert_kinds=kinds).status_code == 303
     assert "channel.update" not in stored(told, select(AuditLog.action))
-    assert (len(kinds), target_of(told)) == (5, hook.url)
+    assert (len(kinds), target_of(told)) == (6, hook.url)
 
 
 @pytest.mark.parametrize(

@@ -39,7 +39,7 @@ def test_olts_that_do_not_answer_come_with_since_and_why_and_lead_to_their_page(
     update_rows(seeded, Olt, Olt.id == 1, state=OltState.UNREACHABLE, state_since=ago, consecutive_failures=5)
     update_rows(seeded, Olt, Olt.id == 2, state=OltState.PAUSED, state_since=ago, paused_reason="power works")
     found = wrong(english(seeded, "viewer"))
-    assert found["OLT-LIMA-01 does not answer: 5 time-outs in a row 12 min"] == "/olts/1"
+    assert found["OLT-LIMA-01 does not answer: 5 times in a row 12 min"] == "/olts/1"
     assert found["OLT-CUSCO-02 paused: power works 12 min"] == "/olts/2"
 
 

@@ -196,7 +196,7 @@ def test_an_olt_that_was_never_read_has_nothing_learned(built: Flask) -> None:
 
 def test_an_unreachable_olt_says_what_to_check(seeded: Flask) -> None:
     update_rows(seeded, Olt, Olt.id == 1, state=OltState.UNREACHABLE, consecutive_failures=4)
-    assert "4 runs in a row ended in time-outs" in text_of(english(seeded).get("/olts/1"))
+    assert "It did not answer 4 times in a row" in text_of(english(seeded).get("/olts/1"))
 
 
 def test_no_secret_reaches_a_page_nor_is_one_decrypted_for_one(built: Flask, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -138,6 +138,29 @@ def test_a_port_with_128_onus_costs_no_more_statements(one: Flask) -> None:
 # --------------------------------------------------------------------------------------------------------------- events
 
 
+def test_of_an_olt_that_was_not_read_of_late_it_is_said_how_the_onu_was(one: Flask) -> None:
+    update_rows(one, Olt, Olt.id == 1, stale_at=clock.now() - timedelta(hours=5))
+    page = soup(english(one).get("/onus/1"))
+    state = text_of(element(page, ".nw-figures .fx-figure"))
+    assert "No reading" in state and "last online" in state and "Online" not in state
+    assert "No reading" in text_of(element(soup(english(one).get("/onus/")), "#onu-1"))
+    listed = soup(english(one).get("/olts/"))
+    assert "–/4" in text_of(element(listed, "#olt-1"))
+
+
+def test_an_onu_that_is_gone_can_be_forgotten_and_one_that_is_there_cannot(one: Flask) -> None:
+    person, way = english(one), "form[action='/onus/1/forget']"
+    assert person.post("/onus/1/forget").status_code == 303
+    page = soup(person.get("/onus/1"))
+    assert "only one that is gone" in text_of(page) and not page.select(way)
+    change(one, presence=Presence.DISABLED)
+    assert soup(person.get("/onus/1")).select(way) and not soup(english(one, "viewer").get("/onus/1")).select(way)
+    assert person.post("/onus/1/forget").headers["Location"] == "/olts/1/onus?state=gone"
+    assert person.get("/onus/1").status_code == 404
+    with written(one) as session:
+        assert session.query(OnuData).filter(OnuData.onu_id == 1).count() == 0
+
+
 def test_events_are_sentences_and_say_how_long_it_was_dark(one: Flask) -> None:
     happened(
         one, (9, "state", "online", "offline"), (7, "state", "offline", "online"),
