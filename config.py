@@ -188,7 +188,8 @@ class Settings:
         (70, 50, 20),
     )
     auto_pause_after: int = setting(
-        _integer(0, 100), "So many silences in a row, of tries and of questions each 15 s, make an OLT unreachable; 0 = never.", 3
+        _integer(0, 100),
+        "So many silences in a row, of tries and of questions each 15 s, make an OLT unreachable; 0 = never.", 3,
     )  # fmt: skip
     alert_language: str = setting(_choice("es", "en"), "Language in which alerts are written.", "es")
     log_level: str = setting(_choice("DEBUG", "INFO", "WARNING", "ERROR"), "Threshold of what is logged.", "INFO")

@@ -34,7 +34,9 @@ GROUPS: tuple[tuple[LazyString, Mapping[str, LazyString]], ...] = (
             "Networks an OLT's address must lie in, separated by commas. Loopback, for simulated OLTs, only "
             "with DEMO=1 or where it is listed; link-local addresses only where they are listed."
         ),
-        "AUTO_PAUSE_AFTER": _l("So many silences in a row, of tries and of questions each 15 s, make an OLT unreachable; 0 = never."),
+        "AUTO_PAUSE_AFTER": _l(
+            "So many silences in a row, of tries and of questions each 15 s, make an OLT unreachable; 0 = never."
+        ),
         "NEXTCHECK_MODE": _l(
             "A node's next run: `grid` = its next slot, whenever it ran; `from_end` = its interval after the run's end."
         ),
