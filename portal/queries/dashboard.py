@@ -19,6 +19,8 @@ LATEST = 10
 RECENT = timedelta(days=1)
 HOUR = timedelta(hours=1)
 
+_UNREAD = (OltCondition.OTHER_DEVICE, OltCondition.FAILING)
+
 
 @dataclass(frozen=True)
 class Failure:
@@ -127,11 +129,11 @@ def overview(now: datetime) -> Overview:
 def _troubled() -> list[Troubled]:
     """Those that do not answer before those that a person has paused; of each kind the newest trouble first."""
     columns = (
-        Olt.id, Olt.name, condition, case((condition == OltCondition.FAILING, Olt.stale_at), else_=Olt.state_since),
+        Olt.id, Olt.name, condition, case((condition.in_(_UNREAD), Olt.stale_at), else_=Olt.state_since),
         Olt.paused_reason, Olt.paused_until, Olt.consecutive_failures,
         Olt.probe_at,
     )  # fmt: skip
-    wanted = (OltCondition.UNREACHABLE, OltCondition.OTHER_DEVICE, OltCondition.FAILING, OltCondition.PAUSED)
+    wanted = (OltCondition.UNREACHABLE, *_UNREAD, OltCondition.PAUSED)
     rank = case({one: number for number, one in enumerate(wanted)}, value=condition)
     query = select(*columns).where(condition.in_(wanted), Olt.deleted_at.is_(None))
     query = query.order_by(rank, Olt.state_since.desc(), Olt.name).limit(TROUBLED)

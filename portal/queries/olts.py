@@ -80,7 +80,6 @@ class OltRow:
     condition: OltCondition
     state_since: datetime | None
     stale_at: datetime | None
-    fresh: bool  # the states of its ONUs count as of now
     paused_reason: str
     paused_until: datetime | None
     brand: str
@@ -88,7 +87,7 @@ class OltRow:
     site: str
     template: str
     credential: str
-    online: int = 0
+    online: int | None = 0  # None: their states were not read of late
     onus: int = 0
     last_discovery: datetime | None = None
     next_run_at: datetime | None = None
@@ -97,19 +96,22 @@ class OltRow:
 
 @dataclass(frozen=True)
 class PortRow:
-    """One PON port: how many of its ONUs are online, and what the device calls it. None = position unknown."""
+    """One PON port: how many of its ONUs are online, and what the device calls it. None = position unknown, or states
+
+    not read of late.
+    """
 
     frame: int
     slot: int | None
     port: int | None
-    online: int = 0
+    online: int | None = 0
     total: int = 0
     name: str = ""
 
     @property
     def dark(self) -> int:
         """ONUs that should be there and are not online."""
-        return self.total - self.online
+        return 0 if self.online is None else self.total - self.online
 
 
 _ALIVE = Olt.deleted_at.is_(None)
@@ -164,7 +166,7 @@ def page(wanted: OltFilter, cursor: str = "", size: int = keyset.PAGE_SIZE) -> k
     """One page of the list: four SQL statements whatever the number of OLTs."""
     columns = (
         Olt.id, Olt.name, Olt.address, Olt.port, Olt.enabled, Olt.state, condition, Olt.state_since, Olt.stale_at,
-        func.coalesce(fresh, False), Olt.paused_reason, Olt.paused_until, Brand.name, func.coalesce(OltModel.name, ""),
+        Olt.paused_reason, Olt.paused_until, Brand.name, func.coalesce(OltModel.name, ""),
         Olt.site, func.coalesce(WorkflowTemplate.name, ""), Credential.name,
     )  # fmt: skip
     found = keyset.fetch(_joined(*columns).where(*_matches(wanted)), _order(wanted.sort), cursor, size)
@@ -206,15 +208,22 @@ def offered() -> Offered:
     return Offered(list(brands.items()), list(models.items()), *named)
 
 
-def onu_counts(olt_ids: list[int]) -> dict[int, tuple[int, int]]:
+_lit = func.sum(case((online.is_(True), 1), (fresh, 0)))  # NULL where the OLT was not read of late
+
+
+def onu_counts(olt_ids: list[int]) -> dict[int, tuple[int | None, int]]:
     """OLT id → (online, present ONUs). One SQL statement."""
     query = (
-        select(Onu.olt_id, func.sum(case((online.is_(True), 1), else_=0)), func.count())
+        select(Onu.olt_id, _lit, func.count())
         .join(Olt, Olt.id == Onu.olt_id)
         .where(Onu.olt_id.in_(olt_ids), Onu.presence == Presence.ENABLED)
         .group_by(Onu.olt_id)
     )
-    return {olt_id: (int(online), total) for olt_id, online, total in db.session.execute(query)}
+    return {olt_id: (_whole(lit), total) for olt_id, lit, total in db.session.execute(query)}
+
+
+def _whole(number: Any) -> int | None:
+    return None if number is None else int(number)
 
 
 def _clocks(olt_ids: list[int]) -> dict[int, tuple[datetime | None, datetime | None]]:
@@ -292,15 +301,15 @@ def ports(olt_id: int) -> list[PortRow]:
     return sorted(rows, key=lambda row: tuple(-1 if n is None else n for n in (row.frame, row.slot, row.port)))
 
 
-def _counted_ports(olt_id: int) -> dict[Place, tuple[int, int]]:
+def _counted_ports(olt_id: int) -> dict[Place, tuple[int | None, int]]:
     place = (func.coalesce(Onu.frame, 0), Onu.slot, Onu.port)
     query = (
-        select(*place, func.sum(case((online.is_(True), 1), else_=0)), func.count())
+        select(*place, _lit, func.count())
         .join(Olt, Olt.id == Onu.olt_id)
         .where(Onu.olt_id == olt_id, Onu.presence == Presence.ENABLED)
         .group_by(*place)
     )
-    return {(row[0], row[1], row[2]): (int(row[3]), row[4]) for row in db.session.execute(query)}
+    return {(row[0], row[1], row[2]): (_whole(row[3]), row[4]) for row in db.session.execute(query)}
 
 
 def _named_ports(olt_id: int) -> dict[Place, str]:

@@ -52,9 +52,10 @@ class Port:
         return sum(1 for _ in self._others())
 
     @property
-    def online(self) -> int:
-        """Neighbours that are lit."""
-        return sum(row.online is True for row in self._others())
+    def online(self) -> int | None:
+        """Neighbours that are lit; None where of none it is known."""
+        states = [row.online for row in self._others() if row.online is not None]
+        return sum(states) if states else None
 
     @property
     def dark(self) -> int:

@@ -145,7 +145,7 @@ def test_of_an_olt_that_was_not_read_of_late_it_is_said_how_the_onu_was(one: Fla
     assert "No reading" in state and "last online" in state and "Online" not in state
     assert "No reading" in text_of(element(soup(english(one).get("/onus/")), "#onu-1"))
     listed = soup(english(one).get("/olts/"))
-    assert "–/4" in text_of(element(listed, "#olt-1"))
+    assert "– / 4" in text_of(element(listed, "#olt-1"))
 
 
 def test_an_onu_that_is_gone_can_be_forgotten_and_one_that_is_there_cannot(one: Flask) -> None:
