@@ -46,11 +46,11 @@ Generated OLTs
   model=NAME      which model; the first unless given, for huawei and zte by
                   the number of ONUs:
                     huawei     MA5608T MA5680T MA5603T MA5683T MA5801
-                    zte        C320 C300 C600 C620
+                    zte        C320 C300 C600 C620 C320-1082
                     fiberhome  AN5516-01 AN5516-06 AN5516-04
                     vsol       V1600G V1600D (EPON)
                     bdcom      GP3600-16B P3310C (EPON)
-                    cdata      FD1608S FD1208S (EPON)
+                    cdata      FD1608S FD1608S-B1 FD1208S (EPON)
                     nokia      FWLT-C FGLT-B FWLT-C+FGLT-B (boards by turns)
                     ufiber     UF-OLT
   family=B|C      how a ZTE C300 or C320 numbers ifIndex (C)

@@ -10,7 +10,7 @@ from jobs.snmp.session import SessionFactory, SnmpSession, VarBind
 from portal.domain.composite import SnmpTarget
 from portal.domain.oid_text import index_of, is_under
 from portal.domain.readings import ValueSpec, clean_text, decode
-from portal.domain.recognising import Families, Knowledge, Shortlist, by_subtree, families, shortlist
+from portal.domain.recognising import Families, Knowledge, Shortlist, by_name, by_subtree, families, shortlist
 from portal.domain.statuses import ErrorKind
 
 IF_NAME = "1.3.6.1.2.1.31.1.1.1.1"
@@ -75,12 +75,19 @@ class _Asker:
 
     def next_rows(self, oids: Sequence[str], rows: int = 1) -> list[VarBind] | None:
         """None when nothing more may be asked, or the device refused."""
+        return self._more(lambda: self.session.next_rows(oids, rows))
+
+    def more(self, oids: Sequence[str]) -> list[VarBind] | None:
+        """A GET that may fail: None as above."""
+        return self._more(lambda: self.session.get(oids))
+
+    def _more(self, ask: Callable[[], list[VarBind]]) -> list[VarBind] | None:
         if self.silent or self.left <= 0 or self.monotonic() > self.deadline:
             return None
         self.left -= 1
         self.checkpoint()
         try:
-            return self.session.next_rows(oids, rows)
+            return ask()
         except _ENDS:
             self.silent = True
         except SnmpError:
@@ -108,8 +115,11 @@ def _system(asker: _Asker) -> dict[str, Any]:
 
 def _recognised(asker: _Asker, knowledge: Knowledge, object_id: str, descr: str) -> dict[str, Any]:
     found = shortlist(knowledge.models, object_id, descr)
-    if found.decided is None and found.subtrees:
-        found = by_subtree(found, _answering(asker, found))
+    if found.wants_proof:
+        meant = found
+        found = by_subtree(meant, _answering(asker, meant))
+        if meant.name_oids and not meant.unknown and len(found.models) > 1:
+            found = by_name(meant, found, _model_names(asker, meant))
     brand = None if found.unknown else found.brand
     grounds, spaces = list(found.grounds), []
     if brand is not None and knowledge.families[brand].spaces:
@@ -121,6 +131,7 @@ def _recognised(asker: _Asker, knowledge: Knowledge, object_id: str, descr: str)
             })  # fmt: skip
     return {
         "brand": brand,
+        "fits": [known.key for known in found.models] if brand else [],
         "model": found.decided.model.key if found.decided is not None and brand else None,
         "family": next((space["formula"] for space in spaces if space["formula"]), None),
         "families": spaces,
@@ -141,6 +152,12 @@ def _answering(asker: _Asker, found: Shortlist) -> set[str]:
         else:
             answered |= _rows_below(batch, binds)
     return answered
+
+
+def _model_names(asker: _Asker, found: Shortlist) -> dict[str, str]:
+    """Instance → the name of its model that the device gives there."""
+    binds = asker.more(found.name_oids) or []
+    return {bind.oid: clean_text(bind.value) for bind in binds if isinstance(bind.value, bytes)}
 
 
 def _rows_below(roots: list[str], binds: list[VarBind] | None) -> set[str]:

@@ -70,18 +70,32 @@ class ModelData:
     sysobjectid: tuple[str, ...] = ()  # prefixes, by whole sub-identifiers
     sysdescr: str = ""  # regular expression, searched without regard to case
     subtree: tuple[str, ...] = ()  # only this model among those of its sysObjectID has a row below one of these
+    presumed: bool = False  # of those: taken where none of their subtrees answers, or several do
+    name_oid: str = ""  # an instance that holds the model's name
+    name_text: str = ""  # regular expression for it, searched without regard to case
     bulk: bool = True  # False: its GETBULK returns something other than its GET (quirk 7)
 
     def match(self) -> dict[str, object]:
-        """As stored: {"sysobjectid": [...], "sysdescr": "...", "subtree": [...]}."""
-        return {"sysobjectid": list(self.sysobjectid), "sysdescr": self.sysdescr, "subtree": list(self.subtree)}
+        """As stored; keys as in the files, those that say nothing are left out but for the first three."""
+        found = {"sysobjectid": list(self.sysobjectid), "sysdescr": self.sysdescr, "subtree": list(self.subtree)}
+        more = {"presumed": self.presumed, "name_oid": self.name_oid, "name_text": self.name_text}
+        return found | {key: value for key, value in more.items() if value}
 
     @classmethod
     def stored(cls, key: str, name: str, match: Mapping[str, object] | None) -> "ModelData":
         """Back from what match() gave; rows written before a key existed lack it."""
         known = match or {}
-        texts = {name: tuple(str(item) for item in _list(known.get(name))) for name in ("sysobjectid", "subtree")}
-        return cls(key, name, texts["sysobjectid"], str(known.get("sysdescr") or ""), texts["subtree"])
+
+        def texts(key: str) -> tuple[str, ...]:
+            return tuple(str(item) for item in _list(known.get(key)))
+
+        def text(key: str) -> str:
+            return str(known.get(key) or "")
+
+        return cls(
+            key, name, texts("sysobjectid"), text("sysdescr"), texts("subtree"), bool(known.get("presumed")),
+            text("name_oid"), text("name_text"),
+        )  # fmt: skip
 
     def id_fit(self, object_id: str) -> int:
         """How many sub-identifiers of sysObjectID a prefix of this model covers; 0 for none."""
@@ -90,6 +104,10 @@ class ModelData:
     def says(self, descr: str) -> bool:
         """True when the model has a pattern for sysDescr and it is found there."""
         return bool(self.sysdescr) and bool(re.search(self.sysdescr, descr, re.IGNORECASE))
+
+    def is_called(self, name: str) -> bool:
+        """True when what the device says at `name_oid` is a name of this model."""
+        return bool(self.name_text) and bool(re.search(self.name_text, name, re.IGNORECASE))
 
 
 @dataclass(frozen=True)
@@ -220,13 +238,18 @@ def _model(row: Row) -> ModelData:
     if not _MODEL.fullmatch(key):
         raise row.fail(f"key {key!r} must be letters, digits, dot, - and _")
     match = Row(row.entry.get("match", {}), f"{row.where}: match")
-    match.known("sysobjectid", "sysdescr", "subtree")
+    match.known("sysobjectid", "sysdescr", "subtree", "presumed", "name_oid", "name_text")
+    if bool(match.text("name_oid")) is not bool(match.text("name_text")):
+        raise match.fail("name_oid and name_text need each other")
     return ModelData(
         key=key,
         name=row.text("name", required=True, longest=80),
         sysobjectid=match.oids("sysobjectid"),
         sysdescr=match.pattern("sysdescr"),
         subtree=match.oids("subtree"),
+        presumed=match.flag("presumed"),
+        name_oid=match.oid(match.entry["name_oid"], "name_oid") if match.text("name_oid") else "",
+        name_text=match.pattern("name_text"),
         bulk=row.flag("bulk", True),
     )
 

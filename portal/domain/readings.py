@@ -18,6 +18,7 @@ None for noSuchInstance and noSuchObject."""
 NO_SUCH_INSTANCE = "no such instance"
 OUT_OF_RANGE = "out of range"
 EMPTY = "empty"
+NO_TEXT = "--"  # as C-Data and others write it (quirk 29)
 UNSUPPORTED = "unsupported: 0 everywhere"
 CUT = "\N{REPLACEMENT CHARACTER}"
 NOT_LISTED = "not in the table"  # of a column that was walked to its end without a row for this ONU
@@ -284,7 +285,7 @@ def _limits(spec: ValueSpec) -> tuple[float | None, float | None]:
 
 def _text(spec: ValueSpec, raw: int | bytes | str) -> _Decoded:
     text = str(raw) if isinstance(raw, int) else clean_text(raw, spec.encoding)
-    return _Decoded(value=text) if text else _Decoded(reason=EMPTY)
+    return _Decoded(value=text) if text and text != NO_TEXT else _Decoded(reason=EMPTY)
 
 
 def _serial(spec: ValueSpec, raw: int | bytes | str) -> _Decoded:

@@ -17,6 +17,7 @@ class By(StrEnum):
     OBJECT_ID = "sysobjectid"
     DESCR = "sysdescr"
     SUBTREE = "subtree"
+    NAME = "name"
     IF_NAME = "ifname"
     NOTHING = "nothing"
 
@@ -34,7 +35,8 @@ class Ground:
         """For command line and log; pages word it themselves from `by`."""
         seen = {
             By.OBJECT_ID: f"sysObjectID {self.seen}", By.DESCR: f"sysDescr {self.seen!r}",
-            By.SUBTREE: f"subtree {self.seen} answered", By.IF_NAME: f"ifName {self.seen}", By.NOTHING: self.seen,
+            By.SUBTREE: f"subtree {self.seen} answered", By.NAME: f"model name {self.seen!r}",
+            By.IF_NAME: f"ifName {self.seen}", By.NOTHING: self.seen,
         }[self.by]  # fmt: skip
         return f"{seen}: {self.means}"
 
@@ -83,16 +85,28 @@ class Shortlist:
 
     models: tuple[KnownModel, ...]
     grounds: tuple[Ground, ...] = ()
+    singled_out: bool = False  # sysDescr told it from others of its sysObjectID
 
     @property
     def decided(self) -> KnownModel | None:
-        """The only one left."""
-        return self.models[0] if len(self.models) == 1 else None
+        """The only one left, or the one of them that is presumed."""
+        left = self.models if len(self.models) == 1 else _presumed(self.models)
+        return left[0] if len(left) == 1 else None
+
+    @property
+    def wants_proof(self) -> bool:
+        """Whether subtrees are to be asked for: of several models, and of one that nothing but a prefix speaks for."""
+        return bool(self.subtrees) and not (self.singled_out and len(self.models) == 1)
 
     @property
     def subtrees(self) -> tuple[str, ...]:
         """Roots to ask for a first row, each once."""
         return tuple(dict.fromkeys(root for known in self.models for root in known.model.subtree))
+
+    @property
+    def name_oids(self) -> tuple[str, ...]:
+        """Instances whose text tells these models apart, each once."""
+        return tuple(dict.fromkeys(known.model.name_oid for known in self.models if known.model.name_oid))
 
     @property
     def unknown(self) -> bool:
@@ -129,25 +143,50 @@ def _among(group: list[KnownModel], object_id: str, descr: str) -> Shortlist | N
     """Of the models that share the longest prefix; None when none of them can be meant."""
     said = [known for known in group if known.model.says(descr)]
     silent = [known for known in group if not known.model.sysdescr]
-    left = said or silent or [known for known in group if known.model.subtree]
-    if not left and len(group) == 1:  # its description is a condition, not a hint: other Huawei devices share 2011.2
+    if not said and not silent and len(group) == 1:  # its description is a condition: other Huawei devices share 2011.2
         return None
-    left = left or group
+    left = said or silent or [known for known in group if known.model.subtree] or group
     grounds = [Ground(By.OBJECT_ID, object_id, _named(group))]
     if said:
         grounds.append(Ground(By.DESCR, descr, _named(said)))
-    return Shortlist(tuple(left), tuple(grounds))
+    return Shortlist(tuple(left), tuple(grounds), singled_out=0 < len(said) < len(group))
 
 
 def by_subtree(before: Shortlist, answered: Iterable[str]) -> Shortlist:
-    """What is left once it is known which subtrees hold a row."""
+    """What is left once it is known which subtrees hold a row.
+
+    Where none does: the model that is presumed then. Else several families of one maker stay as they are, for a view
+    may hide their tables; a single model is not taken, for it names a subtree because others have its sysObjectID.
+    """
     roots = set(answered)
     left = [known for known in before.models if roots & set(known.model.subtree)]
-    if not left:
-        nothing = Ground(By.NOTHING, "none of their subtrees", _named(before.models))
-        return Shortlist((), before.grounds) if before.unknown else Shortlist(before.models, (*before.grounds, nothing))
-    seen = next(root for known in left for root in known.model.subtree if root in roots)
-    return Shortlist(tuple(left), (*before.grounds, Ground(By.SUBTREE, seen, _named(left))))
+    if left:
+        seen = next(root for known in left for root in known.model.subtree if root in roots)
+        return Shortlist(tuple(left), (*before.grounds, Ground(By.SUBTREE, seen, _named(left))))
+    nothing = Ground(By.NOTHING, "none of their subtrees", _named(before.models))
+    if before.unknown:
+        return Shortlist((), before.grounds)
+    presumed = _presumed(before.models)
+    if presumed:
+        told = [ground for ground in before.grounds if ground.by is not By.NOTHING]
+        return Shortlist(tuple(presumed), (*told, Ground(told[-1].by, told[-1].seen, _named(presumed))))
+    return Shortlist(before.models if len(before.models) > 1 else (), (*before.grounds, nothing))
+
+
+def by_name(before: Shortlist, found: Shortlist, names: Mapping[str, str]) -> Shortlist:
+    """What is left of `found` once the device said its model's name; `before`: all that its identity allowed.
+
+    The name speaks also for a model none of whose subtrees answered: other boxes of it have them.
+    """
+    for oid, name in names.items():
+        named = [known for known in before.models if known.model.name_oid == oid and known.model.is_called(name)]
+        if named:
+            return Shortlist(tuple(named), (*found.grounds, Ground(By.NAME, name, _named(named))))
+    return found
+
+
+def _presumed(models: Iterable[KnownModel]) -> list[KnownModel]:
+    return [known for known in models if known.model.presumed]
 
 
 def _named(models: Sequence[KnownModel]) -> str:

@@ -25,9 +25,10 @@ class ProbeStatus(StrEnum):
 class Probe(Base):
     """One connection test. The credential is named by id: no secret leaves its table.
 
-    `result`: {"sysdescr", "sysobjectid", "sysname", "uptime_s", "rtt_ms", "brand", "model", "family", "families",
-    "decided", "requests"}; brand, model and family are catalogue keys or None, `decided` is a list of grounds
-    {"by", "seen", "means", "text"} (portal.domain.recognising.Ground).
+    `result`: {"sysdescr", "sysobjectid", "sysname", "uptime_s", "rtt_ms", "brand", "model", "fits", "family",
+    "families", "decided", "requests"}; brand, model and family are catalogue keys or None, `fits` lists all models that
+    may be meant ("cdata.FD12XX"), `decided` grounds {"by", "seen", "means", "text"}
+    (portal.domain.recognising.Ground).
     """
 
     __tablename__ = "probes"

@@ -107,7 +107,8 @@ def test_the_recorded_c320_answers_the_distance_column() -> None:
     ("object_id", "descr", "model"),
     [
         ("2011.2.123", "Huawei Integrated Access Software", "huawei.MA5603T"),
-        ("2011.2.999", "Huawei Integrated Access Software", "huawei.MA5800"),
+        ("2011.2.999", "Huawei Integrated Access Software", "huawei.ACCESS"),
+        ("2011.2.294", "Huawei Integrated Access Software", "huawei.MA5800"),
         ("2011.2.185", "Huawei Integrated Access Software", "huawei.MDU"),
         ("2011.2.1234", "Huawei router", None),
         ("3902.1082.1001.320.2.1", "C320 Version V2.1.0", "zte.C320"),

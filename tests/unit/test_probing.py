@@ -153,9 +153,101 @@ def test_a_device_that_is_silent_or_hides_its_system_group_is_a_failed_probe() -
 
 
 def test_the_longest_prefix_wins_and_whole_sub_identifiers_count() -> None:
-    keys = {"2011.2.248.7": "huawei.MA5608T", "2011.2.2481": "huawei.MA5800", "20112.2.248": None}
+    keys = {"2011.2.248.7": "huawei.MA5608T", "2011.2.2481": "huawei.ACCESS", "20112.2.248": None}
     found = {
         key: shortlist(knowledge().models, f"{ENTERPRISES}.{key}", "Huawei Integrated Access Software") for key in keys
     }
     decided = {key: one.decided.key if one.decided and not one.unknown else None for key, one in found.items()}
     assert decided == keys
+
+
+HUAWEI = "Huawei Integrated Access Software"
+ONTS = f"{ENTERPRISES}.2011.6.128.1.1.2.43.1.9.4194312448.1"
+# Devices that share their maker's, or their chip maker's, sysObjectID with an OLT.
+NO_OLTS = [
+    ("4413", "Quanta LB4M 48x1G 2x10G, 5.13.12.14, Linux 2.6.21.7", {}),
+    ("4413", "Aerohive SR2348P", {}),
+    ("4413", "DM1200E 24GT+4GX", {}),
+    ("41112.1.5", "EdgeOS v2.0.9-hotfix.4", {f"{ENTERPRISES}.41112.1.5.1.1.0": b"EdgeRouter X"}),
+    ("41112.1.5", "EdgeOS v1.10.11", {f"{ENTERPRISES}.41112.1.5.4.2.1.1.1": b"psu"}),
+    ("25355", "a switch of HiOSO", {}),
+    ("2011.2.169", HUAWEI, {}),
+    ("2011.2.9999", HUAWEI, {}),
+]  # fmt: skip
+MDUS = (128, 132, 134, 135, 137, 167, 168, 172, 184, 185, 186, 190, 195, 213, 246, 262, 296)
+OLTS = [
+    *[(f"2011.2.{number}", HUAWEI, {}, "huawei.MA5800") for number in (294, 300, 316, 317, 327, 328, 329, 330)],
+    *[(f"2011.2.{number}", HUAWEI, {}, "huawei.MA5801") for number in (337, 381, 382)],
+    ("2011.2.169", HUAWEI, {ONTS: b"x"}, "huawei.ACCESS"),
+    ("2011.2.9999", HUAWEI, {ONTS: b"x"}, "huawei.ACCESS"),
+    ("4413", "EdgeOS v4.4.2", {f"{ENTERPRISES}.41112.1.5.6.1.0": 0}, "ufiber.UISP-FIBER"),
+    ("41112.1.5", "EdgeOS v4.4.2", {f"{ENTERPRISES}.41112.1.5.6.1.0": 0}, "ufiber.UF-OLT"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("enterprise", "descr", "rows"), NO_OLTS, ids=lambda given: str(given)[:40])
+def test_what_only_shares_the_identity_of_an_olt_is_taken_for_none(
+    enterprise: str, descr: str, rows: dict[str, Value]
+) -> None:
+    found = ask(device(enterprise, descr, rows=rows))
+    assert (found["brand"], found["model"], found["fits"]) == (None, None, [])
+    assert found["decided"][0]["by"] == "sysobjectid", "and it is said what it was not taken for"
+    assert found["decided"][-1] | {"means": ""} == found["decided"][-1] | {"by": "nothing", "means": ""}
+
+
+@pytest.mark.parametrize("number", MDUS)
+def test_an_mdu_is_told_as_what_it_is_and_no_olt(number: int) -> None:
+    found = ask(device(f"2011.2.{number}", HUAWEI))
+    assert (found["brand"], found["model"]) == ("huawei", "MDU")
+
+
+@pytest.mark.parametrize(("enterprise", "descr", "rows", "model"), OLTS, ids=lambda given: str(given)[:40])
+def test_an_olt_that_gives_proof_is_told(enterprise: str, descr: str, rows: dict[str, Value], model: str) -> None:
+    found = ask(device(enterprise, descr, rows=rows))
+    assert f"{found['brand']}.{found['model']}" == model
+
+
+C320_IDENTITY, PHASE_1012, PHASE_1082 = "3902.1082.1001.320.2.1", "3902.1012.3.28.2.1.4", "3902.1082.500.10.2.3.8.1.4"
+
+
+@pytest.mark.parametrize(
+    ("answers", "model", "fits"),
+    [
+        ([PHASE_1012], "C320", ["zte.C320"]),
+        ([PHASE_1082], "C320-1082", ["zte.C320-1082"]),
+        ([PHASE_1012, PHASE_1082], "C320", ["zte.C320", "zte.C320-1082"]),
+        ([], "C320", ["zte.C320"]),
+    ],
+)
+def test_quirk_20_the_tree_that_answers_tells_one_c320_from_the_other(
+    answers: list[str], model: str, fits: list[str]
+) -> None:
+    found = ask(device(C320_IDENTITY, "C320", rows={f"{ENTERPRISES}.{oid}.268501248.1": 3 for oid in answers}))
+    assert (found["brand"], found["model"], found["fits"]) == ("zte", model, fits)
+
+
+MODEL_NAME = f"{ENTERPRISES}.17409.2.3.1.2.1.1.3.1"
+GPON, EPON, V3 = "17409.2.8.4.1.1.3", "17409.2.3.4.1.1.7", "34592.1.5.1.1.2.1.1"
+
+
+@pytest.mark.parametrize(
+    ("answers", "name", "model", "fits"),
+    [
+        ([GPON, EPON, V3], b"FD1608S-B1-NDA0", "FD16XX-V3", 1),
+        ([GPON, EPON], b"FD1601S-B1", "FD16XX-V3", 1),
+        ([GPON, EPON], b"FD1608Y-B1", "FD16XX-V3", 1),
+        ([EPON], b"FD1204SN", "FD12XX", 1),
+        ([GPON, EPON], b"FD1216S-R1", "FD12XX", 1),
+        ([GPON, EPON, V3], b"renamed", None, 3),
+        ([GPON, EPON], None, None, 2),
+        ([GPON], None, "FD16XX", 1),
+    ],
+)
+def test_the_name_of_its_model_decides_what_subtrees_leave_open(
+    answers: list[str], name: bytes | None, model: str | None, fits: int
+) -> None:
+    rows: dict[str, Value] = {f"{ENTERPRISES}.{oid}.1": b"x" for oid in answers}
+    found = ask(device("17409", "olt", rows=rows | ({MODEL_NAME: name} if name else {})))
+    assert (found["brand"], found["model"], len(found["fits"])) == ("cdata", model, fits)
+    if name and model and len(answers) > 1:
+        assert (found["decided"][-1]["by"], found["decided"][-1]["seen"]) == ("name", name.decode())

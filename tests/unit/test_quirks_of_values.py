@@ -59,7 +59,10 @@ def names_of(maker: str) -> list[IndexFormula]:
         ("37950.1.1.5.10.14.1", "37950.1.1.5.12.1.29", "vsol.V1600D"),
         ("17409", "17409.2.3", "cdata.FD12XX"),
         ("17409", "17409.2.8", "cdata.FD16XX"),
-        ("4413", "41112.1.5.6.2.1", "ufiber.UISP-FIBER"),
+        ("4413", "41112.1.5.6", "ufiber.UISP-FIBER"),
+        ("41112.1.5", "41112.1.5.6", "ufiber.UF-OLT"),
+        ("3902.1082.1001.320.2.1", "3902.1012.3.28.2", "zte.C320"),
+        ("3902.1082.1001.320.2.1", "3902.1082.500.10.2.3", "zte.C320-1082"),
     ],
 )
 def test_quirk_21_where_a_sysobjectid_is_shared_the_subtree_that_answers_decides(

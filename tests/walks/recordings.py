@@ -20,7 +20,7 @@ DEVICES: dict[str, tuple[str, str, str]] = {
     "dasan-nos_1": ("dasan", "V8240", "sysobjectid"),
     "datacom-dmos_dm4610-hw2": ("datacom", "DM4610", "sysdescr"),
     "datacom-dmos_dm4616": ("datacom", "DM4616", "sysdescr"),
-    "edgeosolt": ("ufiber", "UF-OLT", "sysobjectid"),
+    "edgeosolt": ("ufiber", "UF-OLT", "subtree"),
     "eltex-olt": ("eltex", "LTP", "sysobjectid"),
     "exa_pon": ("calix", "E7-2", "sysobjectid"),
     "fiberhome": ("fiberhome", "AN5516-01", "sysdescr"),
@@ -40,7 +40,7 @@ DEVICES: dict[str, tuple[str, str, str]] = {
     "vsolution_v1600d": ("vsol", "V1600D", "sysdescr"),
     "vsolution_v1600gs": ("vsol", "V1600G", "sysdescr"),
     "zxa10": ("zte", "C320", "sysobjectid"),
-    "zxa10_c320": ("zte", "C320", "sysobjectid"),
+    "zxa10_c320": ("zte", "C320", "subtree"),
     "zxa10_c620_excerpt": ("zte", "C620", "sysobjectid"),
 }
 

@@ -56,6 +56,7 @@ class Table:
     port_columns: tuple[Column, ...]
     rows: tuple[Column, ...]
     scalars: tuple[Column, ...]
+    also: Mapping[str, str]  # rows that are asked for to recognise the device and no more
 
     @property
     def columns(self) -> tuple[Column, ...]:
@@ -70,6 +71,7 @@ class Table:
         }  # fmt: skip
         for root, names in ((IF_NAME, self.if_name), (IF_DESCR, self.if_descr)):
             lines |= {f"{root}.{index}": _typed(name, "") for index, name in names.items()}
+        lines |= {oid: _typed(raw, "") for oid, raw in self.also.items()}
         for column in self.columns:
             for cell in column.cells:
                 if cell.raw is not None:
@@ -104,6 +106,7 @@ def _load(path: Path) -> Table:
         onu_columns=tuple(_columns(data.get("onu_columns"), list(onus))),
         port_columns=tuple(_columns(data.get("port_columns"), list(ports))),
         rows=tuple(_rows(data.get("rows"))), scalars=tuple(_scalars(data.get("scalars"))),
+        also=data.get("also") or {},
     )  # fmt: skip
 
 

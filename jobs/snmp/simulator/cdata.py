@@ -1,7 +1,8 @@
-"""A generated C-Data FD1608S (GPON) or FD1208S (EPON) of the 17409 tree; what the ONUs do is decided in ``onus``.
+"""A generated C-Data OLT of the 17409 tree: FD1208S (EPON), FD1608S (GPON) with the MIB's index, FD1608S-B1 (GPON) as
 
-Columns, enums and index as in the catalogue's reference (NSCRTV-FTTX MIBs, recorded FD1208S for IF-MIB). sysObjectID is
-the same for both and sysDescr is whatever the operator typed: which subtree answers tells them apart.
+in the field. What the ONUs do is decided in ``onus``. Columns, enums and index as in the catalogue's reference
+(NSCRTV-FTTX MIBs, recorded FD1208S for IF-MIB). sysObjectID is the same for all and sysDescr is whatever the operator
+typed: which subtree answers tells them apart, and on an FD1608S-B1 the name of its model.
 """
 
 from __future__ import annotations
@@ -18,11 +19,13 @@ OBJECT_ID: Oid = (1, 3, 6, 1, 4, 1, 17409)
 EPON_TREE: Oid = (*OBJECT_ID, 2, 3)
 GPON_TREE: Oid = (*OBJECT_ID, 2, 8)
 EVENTS: Oid = (1, 3, 6, 1, 4, 1, 34592, 1, 3, 100, 12, 3, 1, 1)
-GPON, EPON = "FD1608S", "FD1208S"
+MODEL_NAME: Oid = (*EPON_TREE, 1, 2, 1, 1, 3)
+GPON, GPON_V3, EPON = "FD1608S", "FD1608S-B1", "FD1208S"
 # Uplinks come first in the port field, so the first PON port has another number on each model.
 FIRST_PON = {GPON: 7, EPON: 13}
 # The port field has eight bits.
 MOST_PORTS = 255 - max(FIRST_PON.values())
+MOST_PORTS_V3 = 64
 NO_READING = integer(0)
 _GIGABIT_UPLINKS = {GPON: 4, EPON: 8}
 _VENDOR = b"CDTC"
@@ -34,12 +37,14 @@ _SITE = "cabecera-norte"
 
 
 def build(plan: Plan) -> BuiltOlt:
-    """The whole tree; an FD1608S unless the plan says FD1208S."""
+    """The whole tree; an FD1608S unless the plan says another model."""
     onus = plan.population
     model = plan.model or GPON
-    tables: _Epon | _Gpon = _Epon(onus) if model == EPON else _Gpon(onus)
+    if model == GPON_V3 and onus.ports > MOST_PORTS_V3:
+        raise ValueError(f"{model} has at most {MOST_PORTS_V3} PON ports: use fewer ONUs or more per port")
+    tables: _Epon | _Gpon = _TABLES[model](onus)
     columns = system_columns(Identity(_SITE, OBJECT_ID, plan.name, onus.seed))
-    columns += interface_columns(_interfaces(onus.ports, model))
+    columns += interface_columns(_interfaces_v3(onus.ports) if model == GPON_V3 else _interfaces(onus.ports, model))
     return BuiltOlt(GeneratedMib(columns + tables.columns()), tables.truth())
 
 
@@ -59,6 +64,16 @@ def _interfaces(ports: int, model: str) -> list[Interface]:
         name = f"pon0/0/{pon + 1}"
         found.append(Interface(index(first + pon), name, name, GIGABIT, 1000))
     return found
+
+
+def index_v3(pon: int, onu: int) -> int:
+    """PON from 0 and ONU of an FD1608S-B1 in six and twelve bits below a mark."""
+    return 0x480000 | (pon << 12) | onu
+
+
+def _interfaces_v3(ports: int) -> list[Interface]:
+    uplinks = [Interface(0x80001 + port, f"ge0/0/{port + 1}", "", GIGABIT, 1000) for port in range(4)]
+    return uplinks + [Interface(0x140001 + pon, f"gpon0/0/{pon + 1}", "", GIGABIT, 2488) for pon in range(ports)]
 
 
 class _Tables:
@@ -159,6 +174,23 @@ class _Gpon(_Tables):
         return self._onus.pick(onu, "model", _GPON_TYPES)
 
 
+class _GponV3(_Gpon):
+    """The same tables as V3 firmware keys and fills them."""
+
+    def columns(self) -> list[Column]:
+        name = columns_of(MODEL_NAME, FixedRows([((1,), 0)]), {(): constant(text("FD1608S-B1-NDA0"))})
+        return [*name, *super().columns()]
+
+    def _index(self, onu: int) -> int:
+        pon, number = self._onus.position(onu)
+        return index_v3(pon, number + 1)
+
+    def _optics(self) -> dict[Oid, Reader]:
+        onus, dark = self._onus, {(4,): integer(-1), (5,): integer(-3000)}
+        found = super()._optics()
+        return found | {tail: when(onus.measured, found[tail], value) for tail, value in dark.items()}
+
+
 class _Epon(_Tables):
     """Readers of NSCRTV-FTTX-EPON-MIB; each takes an ONU and the time."""
 
@@ -205,3 +237,6 @@ class _Epon(_Tables):
 
     def _equipment(self, onu: int) -> str:
         return self._onus.pick(onu, "model", _EPON_TYPES)
+
+
+_TABLES: dict[str, type[_Epon | _Gpon]] = {EPON: _Epon, GPON: _Gpon, GPON_V3: _GponV3}

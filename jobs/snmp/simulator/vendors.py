@@ -34,7 +34,9 @@ VENDORS: dict[str, Vendor] = {
     "fiberhome": Vendor(_names(fiberhome.MODELS), CHASSIS, fiberhome.build),
     "vsol": Vendor((vsol.GPON, vsol.EPON), BOX, vsol.build),
     "bdcom": Vendor((bdcom.GPON, bdcom.EPON), BOX, bdcom.build),
-    "cdata": Vendor((cdata.GPON, cdata.EPON), Layout(most=80, spread=16, ports=cdata.MOST_PORTS), cdata.build),
+    "cdata": Vendor(
+        (cdata.GPON, cdata.GPON_V3, cdata.EPON), Layout(most=80, spread=16, ports=cdata.MOST_PORTS), cdata.build
+    ),
     "nokia": Vendor(_names(nokia.MODELS), CHASSIS, nokia.build),
     "ufiber": Vendor(("UF-OLT",), Layout(most=80, spread=8), ufiber.build),
 }

@@ -1,5 +1,7 @@
 """A generated ZTE C600 or C620: only the 1082 tree, all of it in index family B, phases numbered one higher than 1012.
 
+And the C320 V2.1.0 that keeps its ONUs there, under the sysObjectID and sysDescr of those that keep them in 1012.
+
 Columns, enums and sentinels as in the catalogue's reference (public pollers checked against a live C600; recorded C620
 V1.2.2 for IF-MIB, cards and modules). Nothing below 3902.1012 exists, which a poller must not read as "no ONUs".
 """
@@ -26,11 +28,13 @@ from jobs.snmp.simulator.values import (
 )
 
 TREE: Oid = (1, 3, 6, 1, 4, 1, 3902, 1082)
-MODELS = {"C600": 600, "C620": 620}
+C320 = "C320-1082"
+MODELS = {"C600": (600, 1, 1), "C620": (620, 1, 1), C320: (320, 2, 1)}
 NO_ONU_READING = integer(65535)
 NO_OLT_READING = integer(-80000)
 NO_MODULE_READING = integer(2147483647)
 WORKING, LOS, DYING_GASP, OFFLINE = 4, 2, 5, 7
+C320_DESCR = "C320 Version V2.1.0 Software, Copyright (c) by ZTE Corporation Compiled"
 _UPLINK_SLOT = 20
 _TYPES = ("ZXHN F670L", "ZXHN F6600P", "ZXHN F601", "ZXHN F680", "ZXHN F660")
 _VENDOR = b"ZTEG"
@@ -43,12 +47,13 @@ def index_b(slot: int, port: int) -> int:
 
 
 def build(plan: Plan) -> BuiltOlt:
-    """The whole tree; a C600 unless the plan says C620."""
+    """The whole tree; a C600 unless the plan says another model."""
     onus = plan.population
     model = plan.model or "C600"
-    descr = f"ZXA10 {model}, ZTE ZXA10 Software Version: V1.2.2"
-    identity = Identity(descr, (*TREE, 1001, MODELS[model], 1, 1), plan.name, onus.seed)
-    columns = system_columns(identity) + interface_columns(_interfaces(onus.ports))
+    older = model == C320
+    descr = C320_DESCR if older else f"ZXA10 {model}, ZTE ZXA10 Software Version: V1.2.2"
+    identity = Identity(descr, (*TREE, 1001, *MODELS[model]), plan.name, onus.seed)
+    columns = system_columns(identity) + interface_columns(_interfaces(onus.ports, "gpon_" if older else "gpon_olt-"))
     tables = _Onus(onus)
     truth = Truth(onus, tables.place, steps=500, serial=tables.serial, model=tables.model)
     return BuiltOlt(GeneratedMib(columns + _cards(onus.ports) + _ports(onus) + tables.columns()), truth)
@@ -59,15 +64,15 @@ def _slot_port(pon: int) -> tuple[int, int]:
     return slot + 1, port + 1
 
 
-def _interfaces(ports: int) -> list[Interface]:
+def _interfaces(ports: int, name: str) -> list[Interface]:
     found = []
     for pon in range(ports):
         slot, port = _slot_port(pon)
         # ifName holds the port and ifDescr the operator's note, empty on most: as recorded on a C620.
-        found.append(Interface(index_b(slot, port), f"gpon_olt-1/{slot}/{port}", "", GPON, 2488))
+        found.append(Interface(index_b(slot, port), f"{name}1/{slot}/{port}", "", GPON, 2488))
     for port in (1, 2):
-        name = f"xgei-1/{_UPLINK_SLOT}/{port}"
-        found.append(Interface(index_b(_UPLINK_SLOT, port), name, f"to-core/XG{port:02d}", ETHERNET, 10000))
+        uplink = f"xgei-1/{_UPLINK_SLOT}/{port}"
+        found.append(Interface(index_b(_UPLINK_SLOT, port), uplink, f"to-core/XG{port:02d}", ETHERNET, 10000))
     return found
 
 
