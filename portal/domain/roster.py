@@ -3,7 +3,8 @@
 An ONU is told by its serial (GPON) or MAC address (EPON) where one is known, else by its index in the device's table.
 """
 
-from collections.abc import Collection, Iterable, Mapping
+from collections import Counter
+from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 SUSPECT_TABLE = 10  # from so many known ONUs on, losing more than half at once needs a second walk that agrees
@@ -131,6 +132,74 @@ def _settled(found: Identities, at: Mapping[str, Known]) -> Identities:
     movers = {move.id for move in found.moved}
     found.replaced = [(onu_id, serial) for onu_id, serial in found.replaced if onu_id not in movers]
     return found
+
+
+@dataclass
+class Indexes:
+    """Indexes under which a table lists ONUs that are known under others."""
+
+    aliases: dict[str, str] = field(default_factory=dict)  # index in this table → the one the ONU is known by
+    renumbered: dict[str, str] = field(default_factory=dict)  # the one it was known by → the one that took its place
+
+
+def same_onus(
+    columns: Sequence[Mapping[str, Hashable | None]], at: Mapping[str, Known], places: Mapping[str, Hashable],
+    serials: Mapping[str, str], mine: Collection[int], *, complete: bool,
+) -> Indexes:  # fmt: skip
+    """Which indexes that nobody is known by stand for ONUs of another table or another form of index.
+
+    `columns`: index → place, or None, of each table that is read. `at`, `places`: the ONUs known by index, and their
+    places. `serials`: index → serial, as far as they are read at the same time. `mine`: ids of those that no other
+    discovery answers for.
+
+    * At the place of an ONU that another table lists: the same ONU. Where one of them has no place the serial says so,
+      and the index that tells a place is the one that it is known by.
+    * At the place of one of `mine` that no table lists any more: it has a new number, if they were read to their end.
+    * Two rows of one table are two ONUs, and so are two serials.
+    """
+    found = Indexes()
+    listed = {index for rows in columns for index in rows}
+    by_place = _alone({index: places.get(index) for index, onu in at.items() if onu.present})
+    by_serial = {onu.serial: index for index, onu in at.items() if onu.present and onu.serial is not None}
+    for rows in columns:
+        alone = set(_alone(rows).values())
+        for index, place in rows.items():
+            if index in at or (place is not None and index not in alone):
+                continue
+            serial = serials.get(index, "")
+            there, called = by_place.get(place), by_serial.get(serial)
+            own = there or (called if place is None or called not in places else None)
+            if own is None or own in rows or _told_apart(at.get(own), serial):
+                _remember(by_place, by_serial, place, serial, index)
+            elif own in listed or own not in at:
+                found.aliases[index] = own
+            elif at[own].id in mine and not (there and complete):
+                continue  # whether it moved is for its serial to say
+            elif at[own].id in mine or not (there or place is None):
+                found.renumbered[own] = index
+            else:
+                found.aliases[index] = own
+    return found
+
+
+def _remember(
+    by_place: dict[Hashable, str], by_serial: dict[str, str], place: Hashable | None, serial: str, index: str
+) -> None:
+    """A new ONU, which a further table may list too."""
+    if place is not None:
+        by_place.setdefault(place, index)
+    if serial:
+        by_serial.setdefault(serial, index)
+
+
+def _alone(places: Mapping[str, Hashable | None]) -> dict[Hashable, str]:
+    """Place → index, of the places at which one index stands."""
+    taken = Counter(places.values())
+    return {place: index for index, place in places.items() if place is not None and taken[place] == 1}
+
+
+def _told_apart(onu: Known | None, serial: str) -> bool:
+    return onu is not None and bool(onu.serial and serial) and onu.serial != serial
 
 
 def by_index(onus: Iterable[Known]) -> dict[str, Known]:

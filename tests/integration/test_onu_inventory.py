@@ -64,13 +64,15 @@ class Line:
     def run(
         self, states: Mapping[str, Raw] | None, *columns: ColumnReadings, complete: bool = True,
         states_column: ColumnReadings | None = None, continues: datetime | None = None,
+        states_columns: tuple[ColumnReadings, ...] = (),
     ) -> dict[str, int]:  # fmt: skip
         """One composite: a discovery of `states` (None: it brought nothing), then `columns`."""
         self.now += 15 * MINUTE
         first = states_column or (self.column(STATE, states, complete) if states is not None else None)
         return self.run_steps(
             StepResult(
-                self.master.id, StepStatus.SUCCESS if complete else StepStatus.FAILED, (first,) if first else (),
+                self.master.id, StepStatus.SUCCESS if complete else StepStatus.FAILED,
+                (first,) if first else states_columns,
                 finished_at=self.now, pdus=1, continues=continues,
             ),
             StepResult(self.chained.id, StepStatus.SUCCESS, columns, finished_at=self.now, pdus=1),

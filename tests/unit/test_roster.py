@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from portal.domain.roster import Identities, Known, Move, Presence, by_index, identities, presence
+from portal.domain.roster import Identities, Known, Move, Presence, by_index, identities, presence, same_onus
 from testing.tables import differing
 
 
@@ -77,3 +77,45 @@ def test_identity_follows_from_serials() -> None:
         "serials at indexes that no discovery listed are ignored": (identified([], {"7.9": "A"}), Identities()),
     }
     assert differing(cases) == {}
+
+
+# Who is known where: index → (serial, place), and whether another discovery answers for it.
+def listed(
+    *columns: dict[str, str | None], known: dict[str, tuple[str | None, str | None]],
+    serials: dict[str, str] | None = None,
+    mine: bool = False, complete: bool = True,
+) -> tuple[dict[str, str], dict[str, str]]:  # fmt: skip
+    at = {index: Known(number, index, serial) for number, (index, (serial, _)) in enumerate(known.items(), start=1)}
+    places = {index: place for index, (_, place) in known.items() if place is not None}
+    own = {onu.id for onu in at.values()} if mine else set()
+    found = same_onus(columns, at, places, serials or {}, own, complete=complete)
+    return found.aliases, found.renumbered
+
+
+ONE: dict[str, tuple[str | None, str | None]] = {"a": ("S", "1/1:1")}
+NONE: tuple[dict[str, str], dict[str, str]] = ({}, {})
+
+
+def test_one_onu_under_two_indexes_is_told_by_its_place_else_by_its_serial() -> None:
+    other = {"b": "a"}, {}
+    assert listed({"b": "1/1:1"}, known=ONE) == other
+    assert listed({"b": "1/1:1"}, known=ONE, serials={"b": "S"}) == other
+    assert listed({"b": None}, known=ONE, serials={"b": "S"}) == other
+    assert listed({"a": "1/1:1"}, {"b": "1/1:1"}, known=ONE, mine=True) == other, "two columns of one discovery"
+    assert listed({"a": "1/1:1"}, {"b": "1/1:1"}, known={}) == other, "whom nobody knows yet"
+    assert listed({"a": "1/1:1"}, {"b": None}, known={}, serials={"a": "S", "b": "S"}) == other
+    assert listed({"b": "1/1:1"}, known={"a": ("S", None)}, serials={"b": "S"}) == ({}, {"a": "b"}), (
+        "the one that tells"
+    )
+    assert listed({"b": "1/1:1"}, known=ONE, mine=True) == ({}, {"a": "b"}), "its table numbers it anew"
+
+
+def test_what_is_not_surely_one_onu_stays_two() -> None:
+    assert listed({"b": "1/1:2"}, known=ONE) == NONE
+    assert listed({"b": None}, known=ONE) == NONE
+    assert listed({"a": "1/1:1", "b": "1/1:1"}, known=ONE) == NONE, "two rows of one table"
+    assert listed({"b": "1/1:1", "c": "1/1:1"}, known=ONE) == NONE
+    assert listed({"b": "1/1:1"}, known=ONE, serials={"b": "T"}) == NONE, "two serials"
+    assert listed({"b": "1/1:2"}, known=ONE, serials={"b": "S"}) == NONE, "that is a move"
+    assert listed({"b": None}, known=ONE, serials={"b": "S"}, mine=True) == NONE, "and that may be one"
+    assert listed({"b": "1/1:1"}, known=ONE, mine=True, complete=False) == NONE, "the old row may come yet"

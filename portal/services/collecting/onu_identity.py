@@ -140,6 +140,7 @@ def _move(
     if not moves:
         return
     ids = [move.id for move in moves]
+    found_by = {row.index: row.found_by for row in onus.values() if row.index is not None}  # of the new places
     before = _described(session, ids)
     for part in batches(ids):  # first out, then in: an index belongs to one ONU at any moment
         session.execute(update(Onu).where(Onu.id.in_(part)).values(index_key=None))
@@ -147,7 +148,8 @@ def _move(
     session.execute(update(Onu), [
         {"id": move.id, "olt_id": source.olt_id, "index_key": move.index, "presence": Presence.ENABLED,
          "presence_since": source.at, "last_seen": source.at, "misses": 0, "last_state_change": source.at,
-         "decoded": places[move.index] != NOWHERE, **as_columns(places[move.index])}
+         "found_by": found_by.get(move.index), "decoded": places[move.index] != NOWHERE,
+         **as_columns(places[move.index])}
         for move in moves
     ])  # fmt: skip
     after = _described(session, ids)

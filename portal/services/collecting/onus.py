@@ -14,7 +14,7 @@ from portal.domain.messages import N_
 from portal.domain.statuses import AlertKind, EventType, NodeKind, OnuEventKind, Presence, Severity
 from portal.services import decisions
 from portal.services.alerting import alerts
-from portal.services.bulk_rows import fetch_rows
+from portal.services.bulk_rows import change_rows, fetch_rows
 from portal.services.upsert import BATCH
 from portal.tables import Olt, OltRead, Onu, OnuEvent, Workflow, WorkflowNode
 
@@ -93,7 +93,7 @@ def discover(
     earlier = (index for index, onu in known.items() if onu.id in seen_earlier)
     listed = dict.fromkeys([*places, *earlier])  # in the table's order, and so are new ids
     suspected = node is not None and node.suspect_at is not None
-    mine = _answered_for(session, source, onus)
+    mine = answered_for(session, source, onus)
     found = roster.presence(known, listed, complete=complete, suspected=suspected, mine=mine)
     if complete and node is not None:
         node.suspect_at = source.at if found.held else None
@@ -104,7 +104,7 @@ def discover(
     else:
         _set_presence(session, source, onus, found.gone, Presence.DISABLED, seen_before or source.at)
     _put_in_place(session, onus, known, places, placed=placed)
-    _adopt(session, source, onus, mine, [known[index].id for index in places if index in known])
+    _adopt(session, source, onus, mine | set(found.back), [known[index].id for index in places if index in known])
     if not complete:
         _touch(session, [known[index].id for index in places if index in known], source.at)
     if found.new:
@@ -169,7 +169,7 @@ def _hold(
     )
 
 
-def _answered_for(session: Session, source: Source, onus: Mapping[int, Row]) -> set[int]:
+def answered_for(session: Session, source: Source, onus: Mapping[int, Row]) -> set[int]:
     """Ids of the ONUs that this discovery found, or that no other enabled discovery of the OLT answers for."""
     others = set(session.scalars(
         select(WorkflowNode.id).join(Workflow).where(
@@ -208,12 +208,27 @@ def _put_in_place(
         session.execute(update(Onu), changes)
 
 
+def renumber(session: Session, source: Source, onus: Mapping[int, Row], renumbered: Mapping[str, str]) -> None:
+    """ONUs that stand where they stood, under another index that this discovery lists: old → new. That is no event."""
+    known = roster.by_index(onus.values())
+    rows = [(known[old].id, new, source.node_id) for old, new in renumbered.items()]
+    change_rows(session, Onu, ("id", "index_key", "found_by"), rows, ("id",))
+    for onu_id, new, node_id in rows:
+        onus[onu_id].index, onus[onu_id].found_by = new, node_id
+
+
 def place_of(position: Position | None) -> Place:
     """A position as columns hold it. One with a number that no shelf has comes from an index that is something else."""
     if position is None:
         return NOWHERE
     place = (position.frame, position.slot, position.port, position.onu)
     return NOWHERE if any(part is not None and part > LARGEST_PART for part in place) else place
+
+
+def numbered(position: Position | None) -> Place | None:
+    """The place of an ONU; None of what is none, or stands on no known port."""
+    place = place_of(position)
+    return place if place[3] is not None else None
 
 
 def as_columns(place: Place) -> dict[str, int | None]:

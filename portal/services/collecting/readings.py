@@ -20,6 +20,7 @@ from portal.services.bulk_rows import change_rows, moment
 from portal.services.cataloguing import index_families
 from portal.services.collecting import devices, latest, onus, parts, ports, table_sizes
 from portal.services.collecting.onu_identity import follow, identify
+from portal.services.collecting.onu_indexes import Aliases
 from portal.services.collecting.onus import Row, Source
 from portal.services.collecting.unproven import take_back_nameless
 from portal.tables import Olt, Onu
@@ -65,6 +66,7 @@ class Books:
         self._named: dict[str, Position] | None = None
         self._doubtful: set[int] = set()  # ONUs that what was read before their serial may not be of
         self._left: set[str | None] = set()  # indexes whose ONU stood elsewhere when the serials were read
+        self._aliases = Aliases(self._known, self._names)
         self._held: set[int] = set()  # ONUs that the table lost, and that stay until a second walk agrees
 
     def afresh(self) -> "Books":
@@ -94,6 +96,7 @@ class Books:
             self._book(session, steps, now)
 
     def _book(self, session: Session, steps: list[tuple[StepResult, NodeKind | None]], now: datetime) -> None:
+        self._recognise_indexes(session, steps, now)
         moved = {step.node_id: self._identify(session, self._source(step, now), step.columns) for step, _kind in steps}
         for step, kind in steps:
             self._read, self._new = 0, moved[step.node_id]
@@ -111,6 +114,15 @@ class Books:
     def _source(self, step: StepResult, now: datetime) -> Source:
         return Source(self.olt_id, self.execution_id, step.node_id, step.finished_at or now)
 
+    def _recognise_indexes(
+        self, session: Session, steps: list[tuple[StepResult, NodeKind | None]], now: datetime
+    ) -> None:
+        """Before anything is booked, as `_identify`: the ONU at an index is to be the right one."""
+        given = [(step, kind, [column for column in step.columns if not column.spec.of_part]) for step, kind in steps]
+        told = [column for *_, columns in given for column in columns if column.spec.tells_identity]
+        listing = [(self._source(step, now), columns) for step, kind, columns in given if kind is NodeKind.DISCOVERY]
+        self._aliases.recognise(session, listing, told)
+
     def _identify(self, session: Session, source: Source, columns: Iterable[ColumnReadings]) -> int:
         """Who stands where, before anything is booked there. Returns how many moved."""
         moved = 0
@@ -120,7 +132,7 @@ class Books:
             known = self._known(session)
             before = {row.index: row.serial for row in known.values() if row.index is not None}
             stood = {row.id: row.index for row in known.values()}
-            serials = _serials(column)
+            serials = self._aliases.serials_of(column)
             nameless = {onu_id for onu_id in self._loaded if onu_id in known and known[onu_id].serial is None}
             moved += identify(session, source, known, serials, complete=column.whole)
             named = {onu_id for onu_id in nameless if onu_id in known and known[onu_id].serial is not None}
@@ -212,12 +224,18 @@ class Books:
         places: dict[str, Position | None] = {}
         for column in columns:
             for reading in column.readings:
-                if reading.index not in self._left and places.get(reading.index) is None:
+                if reading.index in self._left or reading.index in self._aliases.own:
+                    continue
+                if places.get(reading.index) is None:
                     places[reading.index] = position_of(column.spec, reading, named)
         placed = any(column.spec.formula is not None or column.spec.by_name for column in columns)
         complete = all(column.complete for column in columns)
         earlier = onus.seen_since(session, self.olt_id, continues) if continues is not None else set()
-        found = onus.discover(session, source, known, places, complete=complete, placed=placed, seen_earlier=earlier)
+        aliased = self._aliases.listed(known, columns)
+        found = onus.discover(
+            session, source, known, places, complete=complete, placed=placed, seen_earlier=earlier | aliased
+        )
+        found.counts["onus_seen"] += len(aliased)
         self._held |= found.held
         for name, count in found.counts.items():
             self.counts[name] += count
@@ -227,7 +245,7 @@ class Books:
     def _values(
         self, session: Session, source: Source, columns: list[ColumnReadings], known: dict[int, Row]
     ) -> list[latest.Column]:
-        by_index = {row.index: row.id for row in known.values() if row.index is not None}
+        ids = self._aliases.ids(known)
         by_place: dict[Any, Row] | None = None
         present = {row.id: row.found_by for row in known.values() if row.present}
         mixed = len(set(present.values())) > 1
@@ -235,10 +253,10 @@ class Books:
         entries: dict[str, latest.Column] = {}
         for at, column in enumerate(columns):
             doubtful = self._doubtful if not telling or at < telling[0] else frozenset()
-            rows = {by_index[r.index]: r for r in column.readings if r.index in by_index}
+            rows = {ids[r.index]: r for r in column.readings if r.index in ids}
             if len(rows) < len(column.readings) and column.spec.formula is not None:
                 by_place = by_place or {row.place[1:]: row for row in known.values() if row.present and row.decoded}
-                rows |= _by_place(column, by_index, by_place)
+                rows |= _by_place(column, ids, by_place)
             tables = _tables_of(rows, known) if mixed else None
             if tables is not None:
                 rows = {onu_id: r for onu_id, r in rows.items() if known[onu_id].found_by in tables}
@@ -256,11 +274,6 @@ class Books:
         self._read += stored.vanished
         self._new += stored.new + stored.vanished
         return list(entries.values())
-
-
-def _serials(column: ColumnReadings) -> dict[str, str]:
-    """Index → serial, or MAC address without colons."""
-    return {r.index: r.value.replace(":", "") for r in column.readings if isinstance(r.value, str)}
 
 
 def _tables_of(rows: Mapping[int, Reading], known: Mapping[int, Row]) -> frozenset[int | None]:
