@@ -2,12 +2,14 @@
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 from sqlalchemy.orm import Session
 
 from portal.domain.composite import ColumnReadings
 from portal.domain.formulas import Position
 from portal.domain.positions import position_of
+from portal.domain.readings import Reading
 from portal.domain.roster import Indexes, by_index, same_onus
 from portal.services.collecting import onus
 from portal.services.collecting.onus import Row, Source
@@ -69,3 +71,17 @@ class Aliases:
 def serials_of(column: ColumnReadings) -> dict[str, str]:
     """Index → serial, or MAC address without colons."""
     return {r.index: r.value.replace(":", "") for r in column.readings if isinstance(r.value, str)}
+
+
+def read_at_place(
+    column: ColumnReadings, by_index: Mapping[str, int], by_place: Mapping[Any, Row]
+) -> dict[int, Reading]:
+    """Rows of a column that is keyed otherwise than the table of ONUs, such as by PON port and number."""
+    formula, found = column.spec.formula, {}
+    for reading in column.readings:
+        position = formula.decode(reading.index) if formula and reading.index not in by_index else None
+        if position is not None and position.onu is not None:
+            row = by_place.get((position.slot, position.port, position.onu))
+            if row is not None:
+                found[row.id] = reading
+    return found

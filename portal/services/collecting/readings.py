@@ -20,7 +20,7 @@ from portal.services.bulk_rows import change_rows, moment
 from portal.services.cataloguing import index_families
 from portal.services.collecting import devices, latest, onus, parts, ports, table_sizes
 from portal.services.collecting.onu_identity import follow, identify
-from portal.services.collecting.onu_indexes import Aliases
+from portal.services.collecting.onu_indexes import Aliases, read_at_place
 from portal.services.collecting.onus import Row, Source
 from portal.services.collecting.unproven import take_back_nameless
 from portal.tables import Olt, Onu
@@ -256,7 +256,7 @@ class Books:
             rows = {ids[r.index]: r for r in column.readings if r.index in ids}
             if len(rows) < len(column.readings) and column.spec.formula is not None:
                 by_place = by_place or {row.place[1:]: row for row in known.values() if row.present and row.decoded}
-                rows |= _by_place(column, ids, by_place)
+                rows |= read_at_place(column, ids, by_place)
             tables = _tables_of(rows, known) if mixed else None
             if tables is not None:
                 rows = {onu_id: r for onu_id, r in rows.items() if known[onu_id].found_by in tables}
@@ -310,18 +310,6 @@ def _fitting(column: ColumnReadings) -> ColumnReadings:
     kept = tuple(reading for reading in column.readings if len(reading.index) <= LONGEST_INDEX)
     log.warning("event=index_too_long metric=%s rows=%d", column.spec.metric, len(column.readings) - len(kept))
     return replace(column, readings=kept)
-
-
-def _by_place(column: ColumnReadings, by_index: Mapping[str, int], by_place: Mapping[Any, Row]) -> dict[int, Reading]:
-    """Rows of a column that is keyed otherwise than the table of ONUs, such as by PON port and number."""
-    formula, found = column.spec.formula, {}
-    for reading in column.readings:
-        position = formula.decode(reading.index) if formula and reading.index not in by_index else None
-        if position is not None and position.onu is not None:
-            row = by_place.get((position.slot, position.port, position.onu))
-            if row is not None:
-                found[row.id] = reading
-    return found
 
 
 def _note(
