@@ -190,11 +190,12 @@ class _Runner:
     def _opened(self) -> PatientSession:
         if self.session is None:
             self.checkpoint()
-            self.session = self._open_more()
+            self.session = PatientSession(self.open_session, self.work.target, self.checkpoint)
         return self.session
 
     def _open_more(self) -> PatientSession:
-        return PatientSession(self.open_session, self.work.target, self.checkpoint)
+        """One of several: they are opened once the OLT has answered."""
+        return PatientSession(self.open_session, self.work.target, self.checkpoint, heard=True)
 
     def _get(
         self, session: PatientSession, step: StepWork, specs: list[ReadingSpec], deadline: float, outcome: Outcome
@@ -235,15 +236,16 @@ class _Runner:
         outcome.octets += walked.octets
         outcome.sizes += walked.sizes
         outcome.take_walked(specs, walked.columns)
+        outcome.message = outcome.message or walked.note
 
     def _count(self, outcome: Outcome, session: PatientSession, pdus: int, timeouts: int, retries: int) -> None:
-        """Each repeat is one more datagram, after one more silence."""
-        repeats = session.repeats + retries
-        session.repeats = 0
+        """Each repeat is one more datagram, after one more silence; each check one more datagram."""
+        repeats, checks = session.repeats + retries, session.checks
+        session.repeats = session.checks = 0
         outcome.retries += repeats
-        outcome.pdus += pdus + repeats
+        outcome.pdus += pdus + repeats + checks
         outcome.timeouts += timeouts + repeats
-        self.answered = self.answered or pdus > timeouts
+        self.answered = self.answered or pdus > timeouts or checks > 0
 
     def _progress(self, step: StepWork, outcome: Outcome, started: datetime) -> Progress:
         """A table that is huge, or broke off once, is walked port by port from then on."""

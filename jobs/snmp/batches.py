@@ -3,22 +3,26 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
-from jobs.snmp.errors import SnmpBadOid, SnmpError, SnmpTimeout
+from jobs.snmp.errors import SnmpBadOid, SnmpError, SnmpNoSuchObject, SnmpTimeout
 from jobs.snmp.session import VarBind, checked_oid
 from jobs.snmp.sizes import OTHER_OCTETS, MessageSize, first_octets, name_octets
 from portal.domain.statuses import ErrorKind
-from portal.domain.table_sizes import GET, SizeEvidence, Sizes, table_of
+from portal.domain.table_sizes import GET, SizeEvidence, SizeOutcome, Sizes, table_of
 
 _GUESSED_VALUE = 8  # octets, of an instance that belongs to no known column
 
 
-@dataclass
+@dataclass(eq=False)
 class Batch:
-    """Names for one request, the sizes they count for, and whether the exact session must be asked."""
+    """Names for one request, the sizes they count for, and whether the exact session must be asked.
+
+    `alone`: nothing else was under way at any time of it, when it was asked for last.
+    """
 
     names: list[str]
     sizes: list[MessageSize]
     exact: bool = False
+    alone: bool = True
 
     def part(self, names: list[str]) -> "Batch":
         """Some of its names."""
@@ -145,6 +149,19 @@ class Batches:
                 size.innocent()
             else:
                 size.silent(len(batch.names), into)
+        self.divide(batch, into, error)
+
+    def failed_together(self, batch: Batch, into: int, error: SnmpError) -> None:
+        """An error status, or an answer that cannot be read: one of the names is to blame, or their number.
+
+        Where the device says which, or does not know one of them, it is not the number.
+        """
+        if error.place is None and not isinstance(error, SnmpNoSuchObject):
+            for size in batch.sizes:
+                if len(batch.names) == 1:
+                    size.innocent()
+                else:
+                    size.refused(len(batch.names), SizeOutcome.ERROR)
         self.divide(batch, into, error)
 
     def divide(self, batch: Batch, into: int, error: SnmpError) -> None:

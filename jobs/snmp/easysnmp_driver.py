@@ -13,6 +13,7 @@ Found in its source and by trying, each of them guarded below:
 * it writes a debug message for each value and each OID, whether anybody listens or not: half of the cost of a value;
 * the form of names is a setting of the whole process, changed and put back in each call: it is set for good here;
 * its variables cost a third of a value; the C code makes them by the name `easysnmp.SNMPVariable`, see `_Variable`;
+* what it cannot read it drops without a word, and waits on: see `_heard`;
 * a wrongly signed SNMPv3 answer is counted, complained of on stderr, and handed over all the same (Net-SNMP 5.9.3);
 * SNMPv3 engines are remembered for the whole process: one that starts over with lower boots is silent, see `_forget`.
 """
@@ -32,6 +33,7 @@ from easysnmp.exceptions import (
     EasySNMPTimeoutError,
 )
 
+from jobs.snmp.datagrams import last_received
 from jobs.snmp.errors import (
     SnmpAuthError,
     SnmpBadAnswer,
@@ -42,7 +44,9 @@ from jobs.snmp.errors import (
     SnmpTimeout,
     SnmpTooBig,
     SnmpUnreachable,
+    SnmpUnreadable,
     silence,
+    unreadable,
 )
 from jobs.snmp.peers import local_fault, resolved, retries_of, seconds_of, usable_community
 from jobs.snmp.session import MARKERS, MAX_REPETITIONS, SnmpSession, SnmpType, VarBind, checked_oid
@@ -107,10 +111,27 @@ _TOO_BIG = frozenset({1, -5})
 _AUTH = frozenset({6, 16, -22, -23, -27, -28, *range(-50, -32)})
 _NOT_SENT = frozenset({-3, -6, -12})
 _RESTARTED = frozenset({-32, -36, -48, -49})  # unknown engine, not in time window: as a report, and as our own finding
-_WRONG_DIGESTS = 7  # STAT_USMSTATSWRONGDIGESTS of Net-SNMP's snmp_api.h
+_NOBODY_ASKED, _WRONG_DIGESTS = 2, 7  # STAT_SNMPUNKNOWNPDUHANDLERS and STAT_USMSTATSWRONGDIGESTS of its snmp_api.h
 _LIBRARY = ctypes.CDLL(interface.__file__)
 # NETSNMP_DS_LIBRARY_ID, NETSNMP_DS_LIB_OID_OUTPUT_FORMAT, NETSNMP_OID_OUTPUT_NUMERIC (default_store.h, mib.h)
 _LIBRARY.netsnmp_ds_set_int(0, 4, 4)
+
+
+class _Transport(ctypes.Structure):
+    """How netsnmp_transport of snmp_transport.h begins."""
+
+    _fields_: ClassVar = [
+        ("domain", ctypes.c_void_p), ("domain_length", ctypes.c_int),
+        ("local", ctypes.c_void_p), ("local_length", ctypes.c_int),
+        ("remote", ctypes.c_void_p), ("remote_length", ctypes.c_int),
+        ("sock", ctypes.c_int),
+    ]  # fmt: skip
+
+
+_LIBRARY.snmp_sess_transport.argtypes = [ctypes.c_void_p]
+_LIBRARY.snmp_sess_transport.restype = ctypes.POINTER(_Transport)
+_CONTENT = ctypes.pythonapi.PyCapsule_GetPointer
+_CONTENT.argtypes, _CONTENT.restype = [ctypes.py_object, ctypes.c_char_p], ctypes.c_void_p
 _GET, _GET_NEXT = -1, 0  # in the place of a number of rows
 MAX_COLUMNS = 50  # in one GETBULK; names alone would fill a frame with more
 _OPENING = threading.Lock()  # Net-SNMP reads its configuration at the first opening, for the whole process
@@ -164,6 +185,7 @@ class EasySnmpSession:
 
     columns_per_request: ClassVar[int] = MAX_COLUMNS
     repeats: ClassVar[int] = 0
+    checks: ClassVar[int] = 0
 
     def __init__(self, target: SnmpTarget) -> None:
         self.parallel = target.version != "3"  # Net-SNMP's lists of users and engines have no lock
@@ -173,6 +195,7 @@ class EasySnmpSession:
         self._thread = threading.get_ident()
         self._stale = False  # SNMPv3: what is known of the engine is in doubt
         self._session: Session | None = _opened(target)
+        self._socket = _socket_of(self._session)
 
     @property
     def exact(self) -> "EasySnmpSession":
@@ -203,6 +226,7 @@ class EasySnmpSession:
         asked = len(names)
         first = names[0].oid or ""
         forged = _LIBRARY.snmp_get_statistic(_WRONG_DIGESTS)
+        before = (last_received(self._socket), _LIBRARY.snmp_get_statistic(_NOBODY_ASKED))
         try:
             if rows == _GET:
                 interface.get(session, names)
@@ -216,7 +240,7 @@ class EasySnmpSession:
             text = f"{self._where} does not have all of the {asked} names asked for"
             raise SnmpNoSuchObject(text) from None  # the library does not say which, though the device did
         except (EasySNMPError, SystemError) as error:
-            raise _blaming(self._translated(error, session), session, asked) from None
+            raise _blaming(self._translated(error, session, before), session, asked) from None
         if _LIBRARY.snmp_get_statistic(_WRONG_DIGESTS) != forged and self._target.version == "3":
             raise SnmpAuthError(f"an answer in the name of {self._where} was not signed with this credential's key")
         return [_var_bind(variable) for variable in names if variable.snmp_type is not None]
@@ -231,11 +255,18 @@ class EasySnmpSession:
             self._session.sess_ptr = None
             _forget()
             self._session = _opened(self._target)
+            self._socket = _socket_of(self._session)
         return self._session
 
-    def _translated(self, error: Exception, session: Session) -> SnmpError:
+    def _heard(self, before: tuple[bytes, int]) -> bool:
+        """Whether something came since that was not an answer to an earlier request, which the library counts."""
+        return last_received(self._socket) != before[0] and _LIBRARY.snmp_get_statistic(_NOBODY_ASKED) == before[1]
+
+    def _translated(self, error: Exception, session: Session, before: tuple[bytes, int]) -> SnmpError:
         """Our own error for one of the library's. SystemError is how its C code reports an answer it cannot take."""
         if isinstance(error, EasySNMPTimeoutError):
+            if self._target.version != "3" and self._heard(before):
+                return SnmpUnreadable(unreadable(self._target))
             # Net-SNMP drops what an engine says whose boots or time went down (net-snmp #385, #827): silence, for ever.
             self._stale = self._target.version == "3"
             return SnmpTimeout(silence(self._target))
@@ -283,6 +314,12 @@ def _opened(target: SnmpTarget) -> Session:
         if target.version == "3" and "Ku" in str(error):
             raise SnmpAuthError("an SNMPv3 password must have at least 8 characters") from None
         raise local_fault(target) from None
+
+
+def _socket_of(session: Session) -> int:
+    """The descriptor of the socket, which the library does not tell."""
+    capsule = ctypes.c_void_p.from_address(_CONTENT(session.sess_ptr, None))  # it begins with Net-SNMP's session
+    return int(_LIBRARY.snmp_sess_transport(capsule).contents.sock)
 
 
 def _forget() -> None:

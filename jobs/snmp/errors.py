@@ -19,9 +19,13 @@ class SnmpError(Exception):
 
 # The names below read as facts and carry no "Error" suffix.
 class SnmpTimeout(SnmpError):  # noqa: N818
-    """No answer to one request, with all its retries."""
+    """No answer to one request, with all its retries.
+
+    `lives`: whether a cheap question after it was answered; None where none was put, or the OLT has never answered.
+    """
 
     kind = ErrorKind.TIMEOUT
+    lives: bool | None = None
 
 
 class SnmpAuthError(SnmpError):
@@ -94,6 +98,18 @@ class SnmpDeviceError(SnmpError):
     """The device answered with an error status (genErr and its like), or with nonsense."""
 
     kind = ErrorKind.DEVICE
+
+
+class SnmpUnreadable(SnmpDeviceError):  # noqa: N818
+    """Something came, and nothing of it could be read as the answer: told only when the time-out is over."""
+
+
+def unreadable(target: SnmpTarget) -> str:
+    """What to say of a request whose answer could not be read."""
+    return (
+        f"{target.address}:{target.port} answered, but what it sent can't be read: a value or a name in it is "
+        "malformed, the datagram was cut, or it is not of the SNMP version asked for"
+    )
 
 
 def silence(target: SnmpTarget) -> str:

@@ -58,6 +58,7 @@ class FakeSession:
     requests: list[Request] = field(default_factory=list)
     closed: bool = False
     repeats: int = 0
+    checks: int = 0
 
     def __post_init__(self) -> None:
         self._order = sorted((as_tuple(oid), oid) for oid in self.rows)

@@ -17,14 +17,14 @@ from jobs.snmp.errors import (
     SnmpTimeout,
     SnmpTooBig,
     SnmpUnclear,
+    SnmpUnreadable,
 )
 from jobs.snmp.pace import Pace
-from jobs.snmp.session import SnmpSession, VarBind
+from jobs.snmp.session import PROBE_OID, SnmpSession, VarBind
 from jobs.snmp.sizes import average_octets
 from portal.domain.statuses import ErrorKind
 from portal.domain.table_sizes import SizeEvidence, Sizes
 
-PROBE_OID = "1.3.6.1.2.1.1.3.0"  # sysUpTime (RFC 3418): any answer to it, even "no such object", shows a living OLT
 SPLIT = 5  # 50 → 10 → 2 → 1: few requests to find one guilty instance, each of which may block for a whole time-out
 MAX_TIMEOUTS = 10  # then the rest is left alone: an OLT that answers its probe but stalls on data needs rest
 
@@ -109,10 +109,11 @@ class _Getter:
         self.deadline, self.checkpoint, self.clock = deadline, checkpoint, clock
         self.open_more: Callable[[], SnmpSession] | None = None
         self.pdus = self.timeouts = self.retries = self.octets = 0
+        self.fruitless = 0  # requests without an answer that could be read
         self.dead = False
         self.stopped: BaseException | None = None
         self._turn = threading.Condition()
-        self._inflight = 0
+        self._under_way: list[Batch] = []
         self._silent = 0  # of those in flight: had no answer and wait for their turn to probe
         self._probe = threading.Lock()
         self._helpers: list[threading.Thread] = []
@@ -160,7 +161,7 @@ class _Getter:
                 self._end(error)
             finally:
                 with self._turn:
-                    self._inflight -= 1
+                    self._under_way.remove(batch)
                     self._turn.notify_all()
             self._call_helpers()
 
@@ -169,12 +170,15 @@ class _Getter:
             while self.stopped is None:
                 if (
                     not self._silent
-                    and self._inflight < self.pace.allowed
+                    and len(self._under_way) < self.pace.allowed
                     and (batch := self.batches.take()) is not None
                 ):
-                    self._inflight += 1
+                    batch.alone = not self._under_way
+                    for other in self._under_way:
+                        other.alone = False
+                    self._under_way.append(batch)
                     return batch
-                if not self._inflight:
+                if not self._under_way:
                     return None
                 self._turn.wait()
             return None
@@ -200,6 +204,7 @@ class _Getter:
                 self._work(session)
                 with self._turn:
                     self.retries += session.repeats
+                    self.pdus += session.checks
         except SnmpError:
             return  # no further session can be had: the others do the work
         except BaseException as error:  # of our own code: it must not vanish in a thread
@@ -208,7 +213,7 @@ class _Getter:
     def _ask(self, session: SnmpSession, batch: Batch) -> None:
         try:
             answer = self._request(session.exact if batch.exact else session, batch.names)
-        except SnmpTimeout as error:
+        except (SnmpTimeout, SnmpUnreadable) as error:
             self._after_silence(session, batch, error)
         except SnmpUnclear:
             with self._turn:
@@ -220,7 +225,7 @@ class _Getter:
                 self.batches.refused(batch, error)
         except SnmpError as error:
             with self._turn:
-                self.batches.divide(batch, SPLIT, error)
+                self.batches.failed_together(batch, SPLIT, error)
         else:
             self.pace.answered()
             self._keep(session, batch, answer)
@@ -256,26 +261,35 @@ class _Getter:
             else:
                 self.batches.cut(batch, rest)
 
-    def _after_silence(self, session: SnmpSession, batch: Batch, error: SnmpTimeout) -> None:
+    def _after_silence(self, session: SnmpSession, batch: Batch, error: SnmpTimeout | SnmpUnreadable) -> None:
         """Find out by one cheap request whether the OLT is dead or only this batch is poison for it.
 
         The probe waits until nothing else is under way, and a batch that was not alone is asked for again as it is: it
-        may be two requests at once that the agent cannot serve (Raisecom ISCOM6820-GP).
+        may be two requests at once that the agent cannot serve (Raisecom ISCOM6820-GP). A session that has put such a
+        question by itself need not put another. What cannot be read comes as late as silence, and is taken like it.
         """
-        alone = self._count_silence()
+        lives = error.lives if isinstance(error, SnmpTimeout) else None
+        self._count_silence(error)
         try:
-            self._probe_alone(session)
-        except SnmpTimeout:
-            self._count_silence()
-            self.dead = True
-            raise _Stop(error.kind, str(error)) from None
+            if lives is None:
+                self._probe_alone(session)
+        except (SnmpTimeout, SnmpUnreadable) as worse:
+            self._count_silence(worse)
+            lives, error = False, worse
         except SnmpError:
             pass  # an error status is an answer too
-        if self.timeouts >= MAX_TIMEOUTS:
-            text = f"{self.timeouts} requests without an answer, though the OLT is alive: the rest is left alone"
+        if lives is False:
+            self.dead = isinstance(error, SnmpTimeout)
+            raise _Stop(error.kind, str(error)) from None
+        if self.fruitless >= MAX_TIMEOUTS:
+            text = (
+                f"{self.fruitless} requests without a readable answer, though the OLT is alive: the rest is left alone"
+            )
             raise _Stop(error.kind, text)
         with self._turn:
-            if alone:
+            if isinstance(error, SnmpUnreadable):
+                self.batches.failed_together(batch, SPLIT, error)
+            elif batch.alone:
                 self.batches.silent(batch, SPLIT, error)
             else:
                 self.batches.again(batch)
@@ -284,19 +298,25 @@ class _Getter:
         with self._turn:
             self._silent += 1
             self._turn.notify_all()
-            while self._inflight > self._silent:
+            while len(self._under_way) > self._silent:
                 self._turn.wait()
         try:
             with self._probe:  # several may be silent
                 if self.stopped is None:
-                    self._request(session, [PROBE_OID])
+                    self._probed(session)
         finally:
             with self._turn:
                 self._silent -= 1
 
-    def _count_silence(self) -> bool:
-        """True when nothing else was under way."""
-        self.pace.silent()
+    def _probed(self, session: SnmpSession) -> None:
+        try:
+            self._request(session, [PROBE_OID])
+        except SnmpUnclear:
+            self._request(session.exact, [PROBE_OID])
+
+    def _count_silence(self, error: SnmpError) -> None:
         with self._turn:
-            self.timeouts += 1
-            return self._inflight == 1
+            self.fruitless += 1
+            if isinstance(error, SnmpTimeout):
+                self.pace.silent()
+                self.timeouts += 1

@@ -2,17 +2,23 @@
 
 It reads about four times as many values a CPU second as easysnmp, and says less (found in its source and by trying;
 docs/adr/0016): an error status, an empty answer and the end of the MIB all look alike, the types of values are lost, an
-answer above 4,080 octets cannot be held, and SNMPv3 answers are not authenticated. So it does the mass of the work, and
-whatever it leaves in doubt is asked again through an easysnmp session to the same OLT (`exact`, opened when needed).
+answer above 4,080 octets cannot be held, and SNMPv3 answers are not authenticated. It passes over holes without a word,
+takes values out of errors, and reads odd encodings as other numbers. So it does the mass of the work, on answers that
+were looked at first (`jobs.snmp.datagrams`), and whatever is in doubt is asked again through an easysnmp session to the
+same OLT (`exact`, opened when needed).
 
 * only SNMPv2c goes through it: v1 tells by its error-index which name is missing, v3 needs its answers verified;
 * `next_rows` asks for one column: the library's GETBULK takes one name;
 * GETNEXT is left to the exact session: a marker in its answer is a panic of the library;
 * the socket is connected: a closed port is told at once, an answer from another address of the OLT is never seen;
-* a late answer is told by its request-id and passed over.
+* a late answer is told by its request-id and passed over: the library never sees it.
 """
 
+import os
 import re
+import select
+import socket
+import struct
 import threading
 import time
 from collections.abc import Callable, Sequence
@@ -22,6 +28,7 @@ from gufo.snmp._fast import GetIter, SnmpV2cClientSocket
 from gufo.snmp._fast import SnmpError as GufoError
 
 from jobs.snmp import easysnmp_driver
+from jobs.snmp.datagrams import answers_another, is_plain, request_id
 from jobs.snmp.errors import SnmpError, SnmpLocalFault, SnmpTimeout, SnmpUnclear, SnmpUnreachable, silence
 from jobs.snmp.peers import local_fault, resolved, retries_of, seconds_of, usable_community
 from jobs.snmp.session import MAX_REPETITIONS, SnmpSession, SnmpType, VarBind, checked_oid
@@ -31,8 +38,57 @@ from portal.domain.composite import SnmpTarget
 _KINDS = {int: SnmpType.INTEGER, bytes: SnmpType.OCTETS, str: SnmpType.OID}
 _ANYTHING = "1.3"  # answers are taken as they come, be they below the name asked for or not: the walker judges them
 _ERROR_NUMBER = re.compile(r"os error (\d+)")
-_INTERRUPTED, _REFUSED = 4, 111
+_REFUSED = 111
+_BUFFER = 4_080  # octets of an answer that the library holds
+_REQUEST = 65_535
+_AT_ONCE = struct.pack("ll", 0, 100_000)  # seconds and microseconds: what the library waits for is there already
 _NO_WAY = frozenset({1, 13, 22, 99, 101, 113})  # errno of Linux: not permitted, no such address here, no route
+
+
+class _Line:
+    """The socket to the OLT, which is ours, and the library's, which ends here: it writes requests and reads answers.
+
+    The library would take whatever comes, and pass over without a word what it does not understand. So it gets what was
+    looked at, and nothing else. It opens the socket itself; a pair is then put into its place.
+    """
+
+    def __init__(self, peer: str, community: str, seconds: float) -> None:
+        self.library = SnmpV2cClientSocket(peer, community, 0, 0, 0, int(seconds * 1e9))
+        self._community, self._seconds = community.encode(), seconds
+        self._olt = socket.socket(fileno=os.dup(self.library.get_fd()))
+        self._here, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM)
+        with theirs:
+            theirs.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, _AT_ONCE)
+            os.dup2(theirs.fileno(), self.library.get_fd(), inheritable=False)
+        self._arrival = select.poll()
+        self._arrival.register(self._olt, select.POLLIN)
+
+    def close(self) -> None:
+        """Our half; the library's goes with its last reference."""
+        self._olt.close()
+        self._here.close()
+
+    def ask(self, holes: bool) -> bool:
+        """Send the request that the library has written, and give it the answer if it is a plain one; False if not.
+
+        BlockingIOError where none comes. Answers to other requests are passed over.
+        """
+        request = self._here.recv(_REQUEST)
+        number = request_id(request) or b""
+        self._olt.send(request)
+        ends = time.monotonic() + self._seconds
+        while True:
+            if not self._arrival.poll(max(0.0, ends - time.monotonic()) * 1000):
+                if time.monotonic() < ends:
+                    continue  # the clock of poll is coarser
+                raise BlockingIOError
+            answer = self._olt.recv(_BUFFER + 1, socket.MSG_DONTWAIT)
+            if not answers_another(answer, number):
+                break
+        if len(answer) > _BUFFER or not is_plain(answer, self._community, number, holes):
+            return False
+        self._here.send(answer)
+        return True
 
 
 class GufoSession:
@@ -41,6 +97,7 @@ class GufoSession:
     columns_per_request: ClassVar[int] = 1
     parallel: ClassVar[bool] = True
     repeats: ClassVar[int] = 0
+    checks: ClassVar[int] = 0
 
     def __init__(self, target: SnmpTarget) -> None:
         self._target = target
@@ -51,7 +108,7 @@ class GufoSession:
         self._seconds = seconds_of(target)
         self._exact: SnmpSession | None = None
         self._closed = False
-        self._socket: SnmpV2cClientSocket | None = self._opened()
+        self._line: _Line | None = self._opened()
 
     @property
     def exact(self) -> SnmpSession:
@@ -68,7 +125,9 @@ class GufoSession:
         if not names:
             return []
         found: dict[str, Any] = self._asked(
-            lambda: self._usable().get_many(names), lambda: self._usable().recv_get_many()
+            lambda: self._usable().library.send_get_many(names),
+            lambda: self._usable().library.recv_get_many(),
+            holes=True,
         )
         return _binds(list(found.items()))
 
@@ -81,7 +140,9 @@ class GufoSession:
             return self.exact.next_rows(names, rows) if names else []
         after = GetIter(names[0], rows)
         found: list[tuple[str, Any] | None] = self._asked(
-            lambda: self._bulk(after), lambda: self._usable().recv_get_bulk(GetIter(_ANYTHING))
+            lambda: self._usable().library.send_get_bulk(after),
+            lambda: self._usable().library.recv_get_bulk(GetIter(_ANYTHING)),
+            holes=False,
         )
         binds = _binds(found)
         if not binds:
@@ -90,53 +151,53 @@ class GufoSession:
 
     def close(self) -> None:
         """See SnmpSession. The socket goes with its last reference."""
-        self._closed, self._socket = True, None
+        self._closed = True
+        self._drop()
         if self._exact is not None:
             self._exact.close()
 
-    def _bulk(self, after: GetIter) -> list[tuple[str, Any] | None]:
-        self._usable().send_get_bulk(after)
-        return self._usable().recv_get_bulk(GetIter(_ANYTHING))
-
-    def _opened(self) -> SnmpV2cClientSocket:
+    def _opened(self) -> _Line:
         try:
-            return SnmpV2cClientSocket(self._peer, self._community, 0, 0, 0, int(self._seconds * 1e9))
+            return _Line(self._peer, self._community, self._seconds)
         except OSError as error:
             if _number_of(error) in _NO_WAY:
                 raise SnmpUnreachable(f"nothing can be sent to {self._peer}: check the address and the route") from None
             raise local_fault(self._target) from None
 
-    def _usable(self) -> SnmpV2cClientSocket:
+    def _drop(self) -> None:
+        if self._line is not None:
+            self._line.close()
+            self._line = None
+
+    def _usable(self) -> _Line:
         if self._closed:
             raise RuntimeError("this SNMP session is closed")
         if threading.get_ident() != self._thread:
             raise RuntimeError("an SNMP session may be used only in the thread that opened it")
-        if self._socket is None:
-            self._socket = self._opened()
-        return self._socket
+        if self._line is None:
+            self._line = self._opened()
+        return self._line
 
-    def _asked(self, send: Callable[[], Any], receive: Callable[[], Any]) -> Any:
+    def _asked(self, send: Callable[[], None], receive: Callable[[], Any], holes: bool) -> Any:
         """One request with its tries. No frame on this way may keep the socket: a traceback would hold it open."""
         for left in range(retries_of(self._target), -1, -1):
-            wrong = self._tried(send, receive)
-            if not isinstance(wrong, BaseException):
-                return wrong
+            try:
+                return self._tried(send, receive, holes)
+            except BaseException as error:
+                wrong = self._translated(error)
             if not isinstance(wrong, SnmpTimeout) or not left:
                 raise wrong from None
         raise SnmpTimeout(silence(self._target))
 
-    def _tried(self, send: Callable[[], Any], receive: Callable[[], Any]) -> Any:
-        """What came, or the error. After a signal the answer is awaited again: this system call is not resumed."""
-        ends = time.monotonic() + self._seconds
-        step = send
-        while True:
-            try:
-                return step()
-            except BaseException as error:
-                wrong = self._translated(error)
-            if not isinstance(wrong, _Interrupted) or time.monotonic() >= ends:
-                return wrong
-            step = receive
+    def _tried(self, send: Callable[[], None], receive: Callable[[], Any], holes: bool) -> Any:
+        """What a plain answer holds. SnmpUnclear where another one came."""
+        send()
+        if not self._usable().ask(holes):
+            raise SnmpUnclear(f"{self._peer}: an answer that not every decoder reads alike")
+        try:
+            return receive()
+        except BlockingIOError:
+            raise SnmpUnclear(f"{self._peer}: an answer that the library does not take for one") from None
 
     def _translated(self, error: BaseException) -> BaseException:
         """Our own error for one of the library's; what is none of them stays what it is."""
@@ -147,23 +208,17 @@ class GufoSession:
         if isinstance(error, OSError):
             return self._of_the_system(error)
         if type(error).__name__ == "PanicException":  # of Rust, a BaseException: the answer is one it never expected
-            self._socket = None
+            self._drop()
             return SnmpUnclear(f"{self._peer}: an answer that the library cannot take")
         return error
 
     def _of_the_system(self, error: OSError) -> SnmpError:
         number = _number_of(error)
-        if number == _INTERRUPTED:
-            return _Interrupted(silence(self._target))
         if number == _REFUSED or isinstance(error, TimeoutError):  # nothing listens on that port
             return SnmpTimeout(silence(self._target))
         if number in _NO_WAY:
             return SnmpUnreachable(f"nothing could be sent to {self._peer}: check the address and the route")
         return SnmpLocalFault(f"this poller could not ask {self._peer}: {error}")
-
-
-class _Interrupted(SnmpTimeout):
-    """A signal came while the answer was awaited."""
 
 
 def open_session(target: SnmpTarget) -> SnmpSession:

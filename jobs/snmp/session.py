@@ -15,6 +15,7 @@ from jobs.snmp.errors import SnmpBadOid
 from portal.domain.composite import SnmpTarget
 from portal.domain.oid_text import normalise
 
+PROBE_OID = "1.3.6.1.2.1.1.3.0"  # sysUpTime (RFC 3418): any answer to it, even "no such object", shows a living OLT
 MAX_REPETITIONS = 50  # rows in one GETBULK: above this weak line cards stall; 0 would ask for nothing and loop
 # All but the last number of canonical OIDs as devices use them. Thousands of instances share it: see checked_oid.
 _PLAIN = re.compile(r"1\.3(?:\.(?:0|[1-9][0-9]{0,8}|[1-3][0-9]{9}|4[01][0-9]{8})){0,125}", re.ASCII)
@@ -72,6 +73,11 @@ class SnmpSession(Protocol):
     @property
     def repeats(self) -> int:
         """Further tries of silent requests that this session has made by itself. 0 for a driver."""
+        ...
+
+    @property
+    def checks(self) -> int:
+        """Cheap questions that this session has put by itself, and that were answered. 0 for a driver."""
         ...
 
     @property

@@ -3,7 +3,7 @@
 import math
 
 from jobs.snmp.session import VarBind
-from portal.domain.table_sizes import KnownSize, SizeEvidence, SizeOutcome, Sizes
+from portal.domain.table_sizes import DOUBTFUL, KnownSize, SizeEvidence, SizeOutcome, Sizes
 
 FIRST_OCTETS = 1_400  # of values in a first answer: one Ethernet frame, with room for the headers of SNMPv3
 LARGEST_OCTETS = 3_600  # no answer is asked to hold more: three frames, and gufo-snmp's buffer ends at 4,080 octets
@@ -54,9 +54,9 @@ class MessageSize:
         self._outcomes[(got, SizeOutcome.TRUNCATED)] = None
         self.proven, self.current, self.too_big = got, got, got + 1
 
-    def refused(self, asked: int) -> None:
-        """TooBig. Half of it next, or the largest size that is known to work."""
-        self._outcomes[(asked, SizeOutcome.TOO_BIG)] = None
+    def refused(self, asked: int, outcome: SizeOutcome = SizeOutcome.TOO_BIG) -> None:
+        """TooBig, or another error status. Half of it next, or the largest size that is known to work."""
+        self._outcomes[(asked, outcome)] = None
         self._silent = False
         self._fails_from(asked)
         self.current = max(self.proven, -(-asked // 2))
@@ -71,9 +71,9 @@ class MessageSize:
             self.current = min(self.current, max(1, asked // divisor))
 
     def innocent(self) -> None:
-        """The silence came from one instance, or from the network, not from the size of the request."""
-        if self._silent:
-            self._outcomes = {key: None for key in self._outcomes if key[1] is not SizeOutcome.TIMEOUT}
+        """The silence or the error came from one instance, or from the network, not from the size of the request."""
+        if self._silent or any(outcome is SizeOutcome.ERROR for _, outcome in self._outcomes):
+            self._outcomes = {key: None for key in self._outcomes if key[1] not in DOUBTFUL}
             self._silent, self._settled, self.too_big = False, False, None
             self.current = max(self.current, self.proven)
 
@@ -81,7 +81,7 @@ class MessageSize:
         """What this run saw, failures first. A size that never failed and never was reached says nothing."""
         seen = [SizeEvidence(operation, table, size, outcome) for size, outcome in self._outcomes]
         if not self.proven:
-            seen = [one for one in seen if one.outcome is not SizeOutcome.TIMEOUT]  # dead, not overtaxed
+            seen = [one for one in seen if one.outcome not in DOUBTFUL]  # dead, not overtaxed
         elif self._reached or seen:
             seen.append(SizeEvidence(operation, table, self.proven, SizeOutcome.ANSWERED))
         return tuple(seen)

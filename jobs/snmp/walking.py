@@ -17,13 +17,14 @@ from jobs.snmp.errors import (
     SnmpTimeout,
     SnmpTooBig,
     SnmpUnclear,
+    SnmpUnreadable,
 )
 from jobs.snmp.pace import Pace
 from jobs.snmp.session import MAX_REPETITIONS, SnmpSession, VarBind
 from jobs.snmp.sizes import MessageSize, average_octets, first_octets, known_for
 from portal.domain.oid_text import as_tuple
 from portal.domain.statuses import ErrorKind
-from portal.domain.table_sizes import WALK, SizeEvidence, Sizes, table_of
+from portal.domain.table_sizes import WALK, SizeEvidence, SizeOutcome, Sizes, manners_of, table_of
 
 __all__ = ["HUGE_ROWS", "WalkResult", "WalkedColumn", "walk"]
 
@@ -31,7 +32,12 @@ __all__ = ["HUGE_ROWS", "WalkResult", "WalkedColumn", "walk"]
 # work on an answer, which the OLT waits for, begins to count (12 us a value against 20 ms a request).
 MAX_ANSWER_VALUES = 80
 TIMEOUT_DIVISOR = 4  # a time-out is dear (it blocks for all retries), so the request shrinks faster than after tooBig
+NOTES = {
+    SizeOutcome.NO_BULK: "This OLT does not answer GETBULK: it is walked by GETNEXT, row by row.",
+    SizeOutcome.UNORDERED: "The names of this OLT do not increase: only one that comes again ends a walk.",
+}
 HUGE_ROWS = 5_000  # rows of one column from which on its ports are worth being known (`below`)
+MAX_UNREADABLE = 10  # answers; each has cost a time-out
 MAX_SILENT_PORTS = 3  # in a row; then the OLT is left alone
 
 
@@ -40,7 +46,7 @@ class WalkResult:
     """The columns in the order asked for. `pdus` counts requests, `timeouts` those without an answer.
 
     `octets`: of names and values as they were sent, extrapolated from three values of each answer. `sizes`: what this
-    walk learned about the size of messages.
+    walk learned about the size of messages, and of the OLT's manners; `note`: how such manners changed the walk.
     """
 
     columns: tuple[WalkedColumn, ...]
@@ -48,6 +54,7 @@ class WalkResult:
     timeouts: int
     octets: int = 0
     sizes: tuple[SizeEvidence, ...] = ()
+    note: str = ""
 
     @property
     def rows(self) -> int:
@@ -94,17 +101,33 @@ def walk(
     given seconds, after a time-out.
     """
     ports = sorted(as_tuple(port) for port in below)
-    columns = [started(root, (resume or {}).get(root, ""), ports) for root in roots]
+    manners = manners_of(sizes or {})
+    unordered, no_bulk = SizeOutcome.UNORDERED in manners, SizeOutcome.NO_BULK in manners
+    columns = [started(root, (resume or {}).get(root, ""), ports, unordered) for root in roots]
     known = known_for(sizes or {}, WALK, _tables(columns))
-    repetitions = min(max(max_repetitions, 1), MAX_REPETITIONS)
+    repetitions = 1 if no_bulk else min(max(max_repetitions, 1), MAX_REPETITIONS)
     octets = max((first_octets(column.root) for column in columns if not column.done), default=1)
     side = max(1, min(len(columns), session.columns_per_request))
     size = MessageSize(min(repetitions * side, MAX_ANSWER_VALUES), octets, known)
     walker = _Walker(session, repetitions, max_rows, deadline, checkpoint, clock, answered, size, Pace(1, pause))
     walker.run(columns)
-    evidence = tuple(one for table in sorted(_tables(columns)) for one in size.evidence(WALK, table))
     found = tuple(column.result() for column in columns)
-    return WalkResult(found, walker.pdus, walker.timeouts, walker.octets, evidence)
+    evidence = tuple(one for table in sorted(_tables(columns)) for one in size.evidence(WALK, table))
+    shown = _manners_seen(columns, walker)
+    seen = tuple(
+        SizeEvidence(WALK, table, max(1, size.proven), manner)
+        for manner, those in shown.items() for table in sorted(_tables(those))
+    )  # fmt: skip
+    note = " ".join(NOTES[manner] for manner in sorted({*manners, *shown}))
+    return WalkResult(found, walker.pdus, walker.timeouts, walker.octets, evidence + seen, note)
+
+
+def _manners_seen(columns: Sequence[Column], walker: "_Walker") -> dict[SizeOutcome, list[Column]]:
+    """Manners that were not known before, and the columns that showed them."""
+    shown = {SizeOutcome.UNORDERED: [column for column in columns if column.disorder and not column.unordered]}
+    if walker.silent_bulks > 1 and not walker.bulks and walker.answered:
+        shown[SizeOutcome.NO_BULK] = [column for column in columns if column.rows or column.complete]
+    return {manner: those for manner, those in shown.items() if those}
 
 
 def _tables(columns: Sequence[Column]) -> set[str]:
@@ -125,6 +148,9 @@ class _Walker:
     together: bool = True  # all columns in one request, until that fails
     rows_limit: int = 0  # rows a request may ask for while a row the device fails on is being looked for; 0: no limit
     silent_ports: int = 0
+    unreadable: int = 0
+    bulks: int = 0  # GETBULKs that were answered
+    silent_bulks: int = 0  # … and those that were not, by an OLT that lives
     pdus: int = 0
     timeouts: int = 0
     octets: int = 0
@@ -159,6 +185,7 @@ class _Walker:
         else:
             self.pace.answered()
             self.answered, self.silent_ports = True, 0
+            self.bulks += rows > 1
             self._take(asked, answer, rows)
 
     def _late(self, columns: list[Column]) -> bool:
@@ -196,23 +223,41 @@ class _Walker:
         if isinstance(error, SnmpTimeout):
             self.timeouts += 1
             self.pace.silent()
+            self.answered |= bool(error.lives)
+            self.silent_bulks += rows > 1 and self.answered
             self._after_silence(error, values, asked, active)
         elif isinstance(error, SnmpTooBig) and values > 1:
             self.answered = True
             self.size.refused(values)
         elif isinstance(error, SnmpTooBig | SnmpDeviceError | SnmpNoSuchObject):
             self.answered = True
-            if rows > 1:
-                self.rows_limit = rows // 2
-            elif len(asked) > 1:
-                self.together, self.rows_limit = False, 0
-            elif asked[0].fail(error):
-                self.rows_limit = 0
+            self._after_error(error, rows, asked, active)
         else:
             self.pdus -= isinstance(error, NOT_SENT)
             _stop_all(active, error)
 
+    def _after_error(self, error: SnmpError, rows: int, asked: list[Column], active: list[Column]) -> None:
+        """One row the device fails on, or too many of them. What cannot be read is known only after a time-out."""
+        dear = isinstance(error, SnmpUnreadable)
+        self.unreadable += dear
+        if self.unreadable >= MAX_UNREADABLE:
+            _stop_all(active, error)
+            return
+        if isinstance(error, SnmpDeviceError) and rows * len(asked) > 1:
+            self.size.refused(rows * len(asked), SizeOutcome.ERROR)
+        if rows > 1:
+            self.rows_limit = max(1, rows // (TIMEOUT_DIVISOR if dear else 2))
+        elif len(asked) > 1:
+            self.together, self.rows_limit = False, 0
+        else:
+            self.size.innocent()
+            if asked[0].fail(error):
+                self.rows_limit = 0
+
     def _after_silence(self, error: SnmpTimeout, values: int, asked: list[Column], active: list[Column]) -> None:
+        if error.lives is False:
+            _stop_all(active, error)
+            return
         if self.answered and values > 1:
             self.size.silent(values, TIMEOUT_DIVISOR)
             return

@@ -194,7 +194,10 @@ OUTCOMES: dict[SizeOutcome, LazyString] = {
     SizeOutcome.ANSWERED: _l("answered"),
     SizeOutcome.TOO_BIG: _l("refused: tooBig"),
     SizeOutcome.TIMEOUT: _l("not answered, though fewer were"),
+    SizeOutcome.ERROR: _l("an error, though fewer were answered"),
     SizeOutcome.TRUNCATED: _l("answered, the rest was cut off"),
+    SizeOutcome.NO_BULK: _l("by GETNEXT: GETBULK is not answered"),
+    SizeOutcome.UNORDERED: _l("rows in an order of their own"),
 }
 
 
