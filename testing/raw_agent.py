@@ -60,7 +60,7 @@ class Answer:
         head = integer(self.version) + tlv(OCTETS, self.community)
         return tlv(SEQUENCE, head + tlv(self.pdu, number + self.status + self.index + varbinds))
 
-    def but(self, **changes: object) -> "Answer":
+    def but(self, **changes: Any) -> "Answer":
         """The same with some of it changed."""
         return replace(self, **changes)
 
