@@ -27,7 +27,6 @@ from portal.domain.readings import RawValue, decode
 from portal.domain.statuses import NodeKind
 from portal.extensions import KeyringError, db
 from portal.services.cataloguing import catalogue, explaining, recognition
-from portal.services.dispatch import work
 from portal.services.errors import Invalid, ServiceError
 from portal.services.trying import aims, trials
 from portal.services.trying.aims import Aim
@@ -92,8 +91,7 @@ def _aim(host: str, given: Mapping[str, Any]) -> Aim:
     port = port or given["port"]
     ours = aims.of_ours(session, address, port)
     if given["credential"]:
-        row = aims.credential(session, given["credential"])
-        aim = Aim(work.target(row, address, port, 2.0, 1))
+        aim = Aim(aims.with_credential(given["credential"], address, port, clock.now()))
     elif ours is not None and given["community"] is None:
         return _tuned(ours, given)
     else:

@@ -16,6 +16,7 @@ from jobs.drivers import open_session
 from jobs.identifying import SYSTEM
 from jobs.snmp.discovery import Greeting
 from jobs.snmp.errors import SnmpError
+from jobs.snmp.peers import resolved
 from jobs.snmp.session import SnmpSession
 from portal import clock, queueing
 from portal.domain.composite import SnmpTarget
@@ -109,7 +110,7 @@ def _still_held(mine: Claim, need: float) -> bool:
 def _question(target: SnmpTarget) -> Iterator[Callable[[], bool]]:
     """What sends one datagram and tells whether anything came back: sysUpTime, or SNMPv3's own first message."""
     if target.version == "3":
-        with closing(Greeting(target.address, target.port)) as greeting:
+        with closing(Greeting(resolved(target)[0], target.port)) as greeting:
             yield lambda: greeting.send(target.timeout)
     else:
         with closing(open_session(target)) as session:

@@ -123,11 +123,11 @@ def make_catalogue(now: datetime = NOW) -> None:
 
 
 def make_credential(name: str = "lab", now: datetime = NOW, **fields: Any) -> Credential:
-    """A v2c credential; an existing one of that name is returned as it is."""
+    """A v2c credential that may be sent anywhere; an existing one of that name is returned as it is."""
     found: Credential | None = db.session.query(Credential).filter_by(name=name).one_or_none()
     if found is not None:
         return found
-    given = {"version": "2c", "community": COMMUNITY} | fields | {"name": name}
+    given = {"version": "2c", "community": COMMUNITY, "networks": "0.0.0.0/0, ::/0"} | fields | {"name": name}
     return db.session.get_one(Credential, credentials.save(given, ACTOR, now))
 
 

@@ -37,7 +37,7 @@ class Live:
             catalogues.sync("shipped", catalogue.load_shipped, self.now)
         known = db.session.query(Credential.id).filter_by(name=community).first()
         if known is None:
-            credentials.save({"name": community, "version": "2c", "community": community}, ACTOR, self.now)
+            credentials.save({"name": community, "community": community, "networks": "127.0.0.0/8"}, ACTOR, self.now)
         given = {"name": name, "address": "127.0.0.1", "port": port, "brand": brand, "credential": community}
         given["max_inflight"] = 1
         return olts.create(given | fields, ACTOR, self.now)

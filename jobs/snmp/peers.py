@@ -1,6 +1,7 @@
 """Where an OLT is, and whether its credential can be used at all: asked before any library is. Sends nothing."""
 
 import socket
+from collections.abc import Sequence
 
 from jobs.snmp.errors import SnmpAuthError, SnmpLocalFault, SnmpUnreachable
 from portal.domain import addresses
@@ -14,8 +15,8 @@ def resolved(target: SnmpTarget) -> tuple[str, bool]:
     """The numeric address, and whether it is of IPv6.
 
     Looked up once: it cannot change between two requests, nor between the check of its network and the first of them.
-    Raises SnmpUnreachable where there is no such address or it lies outside the target's networks, SnmpLocalFault where
-    this machine could not find out.
+    Raises SnmpUnreachable where there is no such address or it lies outside the target's networks or those of its
+    credential, SnmpLocalFault where this machine could not find out.
     """
     where = f"{target.address}:{target.port}"
     if not target.address.strip() or not 0 < target.port < 65536:
@@ -33,11 +34,16 @@ def resolved(target: SnmpTarget) -> tuple[str, bool]:
         raise SnmpLocalFault(f"this poller cannot open a socket: {error.strerror}") from None
     family, *_, address = found[0]
     numeric = str(address[0])
-    if not addresses.is_within(numeric, target.networks):
-        known = numeric if numeric == target.address else f"{target.address} stands for {numeric}, which"
-        allowed = ", ".join(target.networks)
-        raise SnmpUnreachable(f"{known} is outside the networks for OLTs (setting OLT_NETWORKS): {allowed}")
+    _check_within(target, numeric, target.networks, "the networks for OLTs (setting OLT_NETWORKS)")
+    if target.secret_networks is not None:
+        _check_within(target, numeric, target.secret_networks, "the networks that its credential may be sent to")
     return numeric, family == socket.AF_INET6
+
+
+def _check_within(target: SnmpTarget, numeric: str, networks: Sequence[str], what: str) -> None:
+    if not addresses.is_within(numeric, networks):
+        known = numeric if numeric == target.address else f"{target.address} stands for {numeric}, which"
+        raise SnmpUnreachable(f"{known} is outside {what}: {', '.join(networks) or 'none'}")
 
 
 def usable_community(target: SnmpTarget) -> str:

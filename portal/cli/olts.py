@@ -40,7 +40,7 @@ def restore(which: str, name: str | None, address: str | None, port: int | None)
     given = {key: value for key, value in (("name", name), ("address", address), ("port", port)) if value is not None}
     with told_on_stderr():
         olt_id = _number(which)
-        service.restore(olt_id, "cli", clock.now(), {**given, "credential_confirmed": True})
+        service.restore(olt_id, "cli", clock.now(), given, by_admin=True)
     click.echo(f"OLT {name or which} is back, disabled")
 
 

@@ -39,11 +39,28 @@ def _host_name(text: str, given: object) -> str:
 def check_networks(address: str, networks: Iterable[str]) -> None:
     """FieldError when `address` is an IP address outside all of `networks`. A name is checked where it is resolved."""
     allowed = list(networks)
-    if _is_numeric(address) and not is_within(address, allowed):
+    if is_numeric(address) and not is_within(address, allowed):
         raise FieldError(
             N_("%(address)s is outside the networks for OLTs (setting OLT_NETWORKS): %(networks)s", address=address,
                networks=", ".join(allowed))
         )  # fmt: skip
+
+
+def read_networks(value: object) -> str:
+    """Networks separated by commas or blanks → each in its shortest form, separated by commas. FieldError."""
+    return ", ".join(dict.fromkeys(_network(part) for part in re.split(r"[\s,;]+", str(value or "")) if part))
+
+
+def listed(networks: str) -> tuple[str, ...]:
+    """The networks that `read_networks` joined."""
+    return tuple(networks.split(", ")) if networks else ()
+
+
+def _network(text: str) -> str:
+    try:
+        return str(ip_network(text))
+    except ValueError:
+        raise FieldError(N_("must be networks such as 10.0.0.0/8, not %(given)s", given=shown(text))) from None
 
 
 def is_within(address: str, networks: Iterable[str]) -> bool:
@@ -57,7 +74,8 @@ def is_within(address: str, networks: Iterable[str]) -> bool:
     return any(one.is_link_local for one in within) if found.is_link_local else bool(within)
 
 
-def _is_numeric(address: str) -> bool:
+def is_numeric(address: str) -> bool:
+    """Whether it is an IP address and no name."""
     try:
         ip_address(address)
     except ValueError:

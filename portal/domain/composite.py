@@ -33,6 +33,7 @@ class SnmpTarget:
     max_inflight: int = 2  # requests at once inside one GET step
     max_rows: int = 100_000  # a walk that would pass this is cut short
     networks: tuple[str, ...] = ("0.0.0.0/0", "::/0")  # in which the address, or what its name stands for, must lie
+    secret_networks: tuple[str, ...] | None = None  # those of its credential, likewise; None: it was approved for there
 
     @property
     def device_key(self) -> str:

@@ -55,6 +55,7 @@ OLT_REQUIRED = ("name", "address", "brand", "credential")
 SECRETS = ("community", "auth_password", "priv_password")
 AUTH_PROTOCOLS = ("", "MD5", "SHA")
 PRIV_PROTOCOLS = ("", "DES", "AES")
+LONGEST_NETWORKS = 1000  # characters
 SHORTEST_V3_PASSWORD = 8  # RFC 3414 §11.2
 
 
@@ -77,6 +78,13 @@ def _protocol(accepted: tuple[str, ...]) -> Reader:
     return read
 
 
+def _networks(value: object) -> str:
+    text = addresses.read_networks(value)
+    if len(text) > LONGEST_NETWORKS:
+        raise FieldError(N_("is longer than %(longest)d characters", longest=LONGEST_NETWORKS))
+    return text
+
+
 CREDENTIAL_FIELDS: Mapping[str, Reader] = {
     "name": fields.one_line(80, required=True),
     "version": _version,
@@ -86,6 +94,7 @@ CREDENTIAL_FIELDS: Mapping[str, Reader] = {
     "auth_password": fields.secret(255),
     "priv_protocol": _protocol(PRIV_PROTOCOLS),
     "priv_password": fields.secret(255),
+    "networks": _networks,
 }
 CREDENTIAL_DEFAULTS: Mapping[str, Any] = {
     "version": "2c",
@@ -95,7 +104,11 @@ CREDENTIAL_DEFAULTS: Mapping[str, Any] = {
     "auth_password": None,
     "priv_protocol": "",
     "priv_password": None,
+    "networks": "",
 }
+
+
+_OF_V3 = ("username", "auth_protocol", "auth_password", "priv_protocol", "priv_password")
 
 
 def check_olt(values: Mapping[str, Any]) -> dict[str, Message]:
@@ -140,5 +153,5 @@ def _check_v3(values: Mapping[str, Any]) -> dict[str, Message]:
 
 def without_unused(values: Mapping[str, Any]) -> dict[str, Any]:
     """The credential without the secrets that its version does not use, so that no forgotten one stays stored."""
-    unused = ("community",) if values["version"] == "3" else tuple(CREDENTIAL_DEFAULTS)[2:]
+    unused = ("community",) if values["version"] == "3" else _OF_V3
     return {name: CREDENTIAL_DEFAULTS[name] if name in unused else value for name, value in values.items()}

@@ -27,6 +27,9 @@ class Credential(Base):
     priv_protocol: Mapped[str] = mapped_column(String(10), default="")
     sealed_priv_password: Mapped[bytes | None] = mapped_column("priv_password", SealedText)
 
+    # Where it may be sent: networks as `addresses.read_networks` joins them; "" means nowhere that is not approved.
+    networks: Mapped[str] = mapped_column(String(1000), default="", server_default="")
+
     community = Secret("sealed_community")
     auth_password = Secret("sealed_auth_password")
     priv_password = Secret("sealed_priv_password")

@@ -12,6 +12,7 @@ from sqlalchemy import (
     String,
     UniqueConstraint,
     and_,
+    false,
     or_,
     select,
     text,
@@ -57,6 +58,8 @@ class Olt(Base):
     brand_id: Mapped[int] = mapped_column(ForeignKey("brands.id"))
     model_id: Mapped[int | None] = mapped_column(ForeignKey("olt_models.id", ondelete="SET NULL"))
     credential_id: Mapped[int] = mapped_column(ForeignKey("credentials.id"))
+    # Its credential may be sent to its address and port, in whichever network they are (services.pairing).
+    credential_approved: Mapped[bool] = mapped_column(default=False, server_default=false())
     enabled: Mapped[bool] = mapped_column(default=True)
     site: Mapped[str] = mapped_column(String(60), default="")
     # Of descriptions that are not UTF-8, such as "gbk"; "" means Windows-1252 (quirk 37: SNMP declares none).

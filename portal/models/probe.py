@@ -4,7 +4,7 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Any
 
-from sqlalchemy import JSON, ForeignKey, String
+from sqlalchemy import JSON, ForeignKey, String, false
 from sqlalchemy.orm import Mapped, mapped_column, relationship
 
 from portal.domain.statuses import ErrorKind
@@ -39,6 +39,7 @@ class Probe(Base):
     address: Mapped[str] = mapped_column(String(255))
     port: Mapped[int]
     credential_id: Mapped[int] = mapped_column(ForeignKey("credentials.id", ondelete="CASCADE"))
+    credential_approved: Mapped[bool] = mapped_column(default=False, server_default=false())  # as in Olt
     timeout: Mapped[float] = mapped_column(default=2.0)
     retries: Mapped[int] = mapped_column(default=1)
     requested_by: Mapped[str] = mapped_column(String(80), default="")

@@ -22,6 +22,7 @@ class CredentialRow:
     username: str
     auth_protocol: str
     priv_protocol: str
+    networks: str
     olts: int
     deleted: int
 
@@ -62,7 +63,7 @@ def _credentials() -> Select[Any]:
     kept = of_it.where(Olt.deleted_at.is_not(None)).scalar_subquery()
     return select(
         Credential.id, Credential.name, Credential.version, Credential.username,
-        Credential.auth_protocol, Credential.priv_protocol, used, kept,
+        Credential.auth_protocol, Credential.priv_protocol, Credential.networks, used, kept,
     )  # fmt: skip
 
 

@@ -28,6 +28,7 @@ LABELS: Mapping[str, LazyString] = {
     "version": _l("SNMP version"), "username": _l("User"), "community": _l("Community"),
     "auth_protocol": _l("Authentication"), "auth_password": _l("Authentication password"),
     "priv_protocol": _l("Encryption"), "priv_password": _l("Encryption password"),
+    "networks": _l("Networks it may be sent to"),
     "oid": _l("OID"), "interval_seconds": _l("Every"), "cron": _l("Cron"), "priority": _l("Priority"),
     "override_reason": _l("Reason for a short interval"), "max_retries": _l("Retries"),
     "retry_delay": _l("Retry after (s)"), "time_limit": _l("Time limit (s)"),

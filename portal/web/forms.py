@@ -26,7 +26,7 @@ from wtforms.validators import DataRequired, InputRequired, Length, NumberRange,
 from portal.domain import addresses, intervals
 from portal.domain.fields import FieldError
 from portal.domain.messages import Message
-from portal.domain.olt_fields import TEXT_ENCODINGS
+from portal.domain.olt_fields import LONGEST_NETWORKS, TEXT_ENCODINGS
 from portal.domain.statuses import NodeKind
 from portal.queries.catalogue import CredentialRow
 from portal.services.errors import Invalid, ServiceError
@@ -190,10 +190,10 @@ class OltForm(ErrorForm):
         validators=[InputRequired(_l("Choose a credential."))],
         description=_l("Community or SNMPv3 user with which the OLT is read."),
     )
-    credential_confirmed = BooleanField(
-        _l("The credential is also right at the new address"),
-        description=_l("Needed when the address or port changes: the secret is sent there."),
-    )
+    community = PasswordField(
+        _l("Or a community of its own"), validators=[Length(max=255)],
+        description=_l("Makes a v2c credential for this OLT alone. Leave it empty to use the one chosen."),
+    )  # fmt: skip
     timeout = FloatField(
         _l("Timeout (s)"), default=2.0, validators=[InputRequired(), NumberRange(0.1, 12)],
         description=_l("Wait for one answer."),
@@ -230,9 +230,10 @@ class OltForm(ErrorForm):
                 *((model.key, f"{brand.name} {model.name}") for model in brand.models),
             )
         ]
-        self.credential.choices = [
-            SelectChoice(str(row.id), f"{row.name} (SNMP v{row.version})") for row in credentials
-        ]
+        choices = [SelectChoice(str(row.id), f"{row.name} (SNMP v{row.version})") for row in credentials]
+        self.credential.choices = choices
+        if self.community.data:
+            self.credential.validators, self.credential.validate_choice = [Optional()], False
 
     @staticmethod
     def stored(olt: Olt) -> dict[str, Any]:
@@ -304,6 +305,10 @@ class CredentialForm(ErrorForm):
         _l("Encryption"), choices=_choices(("", _l("None")), ("AES", "AES"), ("DES", "DES")), validators=[Optional()]
     )
     priv_password = PasswordField(_l("Encryption password"), validators=[Length(max=255)])
+    networks = StringField(
+        _l("Networks it may be sent to"), validators=[Length(max=LONGEST_NETWORKS)],
+        description=_l("Such as 10.0.0.0/8, 192.168.4.0/24. Outside them only administrators give it to OLTs."),
+    )  # fmt: skip
 
     def fields(self) -> dict[str, Any]:
         """What services.credentials takes; an empty secret means "as it was"."""

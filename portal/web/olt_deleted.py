@@ -5,7 +5,7 @@ from flask_babel import gettext as _
 from flask_babel import lazy_gettext as _l
 from flask_babel import ngettext
 from flask_login import current_user
-from wtforms import BooleanField, IntegerField, StringField
+from wtforms import IntegerField, StringField
 from wtforms.validators import DataRequired, InputRequired, Length, NumberRange
 
 from portal.domain.statuses import Role
@@ -14,7 +14,7 @@ from portal.services.errors import Invalid
 from portal.services.network import olts as service
 from portal.tables import Olt
 from portal.web import args
-from portal.web.access import requires
+from portal.web.access import can, requires
 from portal.web.formatting import now, number
 from portal.web.forms import ErrorForm
 from portal.web.olts import Page
@@ -28,10 +28,6 @@ class RestoreForm(ErrorForm):
     name = StringField(_l("Name"), validators=[DataRequired(), Length(max=80)])
     address = StringField(_l("Address"), validators=[DataRequired(), Length(max=255)])
     port = IntegerField(_l("UDP port"), validators=[InputRequired(), NumberRange(1, 65535)])
-    credential_confirmed = BooleanField(
-        _l("The credential is also right at the new address"),
-        description=_l("Needed when the address or port changes: the secret is sent there."),
-    )
 
 
 @bp.get("/")
@@ -55,7 +51,7 @@ def restore(olt_id: int) -> Page:
         return _form(form, olt)
     given = {name: value for name, value in form.data.items() if name != "csrf_token"}
     try:
-        service.restore(olt_id, current_user.username, now(), given)
+        service.restore(olt_id, current_user.username, now(), given, by_admin=can(Role.ADMIN))
     except Invalid as refused:
         form.refuse(refused.errors)
         return _form(form, olt)

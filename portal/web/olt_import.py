@@ -20,7 +20,7 @@ from portal.domain.statuses import Role
 from portal.services.errors import ServiceError
 from portal.services.importing import csv_olts
 from portal.services.importing.csv_olts import Effect, Moved, Preview, Row
-from portal.web.access import requires
+from portal.web.access import can, requires
 from portal.web.errors import http_error
 from portal.web.export import csv_file
 from portal.web.formatting import now, number
@@ -48,7 +48,7 @@ def import_csv() -> Page:
     text = request.form.get("text", "")
     try:
         text = _given()
-        return _page(text, preview=csv_olts.preview(text, now()))
+        return _page(text, preview=csv_olts.preview(text, now(), by_admin=can(Role.ADMIN)))
     except SheetError as refused:
         return _page(text, problem=said(refused.message))
     except ServiceError as refused:
@@ -61,7 +61,7 @@ def import_confirm() -> Page:
     """Fields `text` and `mark`: write what the preview of that mark showed."""
     text = request.form.get("text", "")
     try:
-        done = csv_olts.load(text, request.form.get("mark", ""), current_user.username, now())
+        done = csv_olts.load(text, request.form.get("mark", ""), current_user.username, now(), by_admin=can(Role.ADMIN))
     except Moved as moved:
         return _page(text, preview=moved.preview, problem=refusal(moved), status=409)
     except SheetError as refused:
@@ -78,7 +78,7 @@ def import_refused() -> BaseResponse | tuple[str, int]:
     """Field `text`: its rows that are wrong, as they were given, with a column that says why."""
     text = request.form.get("text", "")
     try:
-        shown = csv_olts.preview(text, now())
+        shown = csv_olts.preview(text, now(), by_admin=can(Role.ADMIN))
     except SheetError as refused:
         return _page(text, problem=said(refused.message))
     head = shown.sheet.head

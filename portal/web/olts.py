@@ -18,7 +18,7 @@ from portal.services.errors import Invalid
 from portal.services.network import olts as service
 from portal.tables import Olt
 from portal.web import args, live, timeline
-from portal.web.access import requires
+from portal.web.access import can, requires
 from portal.web.export import Cell, csv_file
 from portal.web.formatting import now, number
 from portal.web.forms import DeleteForm, OltForm
@@ -186,11 +186,10 @@ def create() -> Page:
     """Form of a new OLT."""
     form, credentials = OltForm(), catalogue.credentials()
     form.offer(catalogue.brands(), credentials)
-    del form.credential_confirmed
     if not form.validate_on_submit():
         return _form(form, None)
     try:
-        olt_id = service.create(form.fields(credentials), current_user.username, now())
+        olt_id = service.create(form.fields(credentials), current_user.username, now(), by_admin=can(Role.ADMIN))
     except Invalid as refused:
         form.refuse(refused.errors)
         return _form(form, None)
@@ -208,7 +207,7 @@ def edit(olt_id: int) -> Page:
     if not form.validate_on_submit():
         return _form(form, olt)
     try:
-        service.update(olt_id, form.fields(credentials), current_user.username, now())
+        service.update(olt_id, form.fields(credentials), current_user.username, now(), by_admin=can(Role.ADMIN))
     except Invalid as refused:
         form.refuse(refused.errors)
         return _form(form, olt)

@@ -1,8 +1,9 @@
 """Connection tests: asked for from an OLT's page or from its form before it is saved; the answer is polled."""
 
-from typing import Any
+from collections.abc import Callable
 
-from flask import Blueprint, Response, abort, redirect, render_template, url_for
+from flask import Blueprint, Response, abort, redirect, render_template, request, url_for
+from flask_babel import gettext as _
 from flask_login import current_user
 from werkzeug.wrappers import Response as BaseResponse
 
@@ -13,7 +14,7 @@ from portal.services.errors import Invalid, ServiceError
 from portal.services.network.olts import check_address
 from portal.services.trying import probes as service
 from portal.web import live
-from portal.web.access import requires
+from portal.web.access import can, requires
 from portal.web.formatting import now
 from portal.web.forms import ProbeForm, refusal, said
 
@@ -26,11 +27,16 @@ TEMPLATE = "olts/probe.html"
 @requires(Role.OPERATOR)
 def create() -> BaseResponse:
     """Ask for a test of the address, port and credential in the form; the OLT need not exist yet."""
+    if request.form.get("community"):
+        return _refused([_("A test needs a stored credential: save the OLT with its community, then test it.")])
     form = ProbeForm()
     if not form.validate_on_submit():
         return _refused(form.errors_in_words())
     wrong = check_address({"address": form.address.data})
-    return _refused([said(text) for text in wrong.values()]) if wrong else _ask(form.fields())
+    if wrong:
+        return _refused([said(text) for text in wrong.values()])
+    person = {"actor": current_user.username, "by_admin": can(Role.ADMIN)}
+    return _ask(lambda: service.request(**form.fields(), **person, now=now()))
 
 
 @bp.post("/olts/<int:olt_id>")
@@ -38,11 +44,7 @@ def create() -> BaseResponse:
 def of_olt(olt_id: int) -> BaseResponse:
     """Ask for a test of an OLT with its stored settings."""
     olt = olts.get(olt_id) or abort(404)
-    target: dict[str, Any] = {
-        "address": olt.address, "port": olt.port, "credential_id": olt.credential_id,
-        "timeout": olt.timeout, "retries": olt.retries, "olt_id": olt.id,
-    }  # fmt: skip
-    return _ask(target)
+    return _ask(lambda: service.of_olt(olt.id, current_user.username, now()))
 
 
 @bp.get("/<int:probe_id>")
@@ -53,10 +55,10 @@ def detail(probe_id: int) -> Response:
     return live.render(TEMPLATE, view=view, stalled=view.stalled(now()), problems=[])
 
 
-def _ask(target: dict[str, Any]) -> BaseResponse:
+def _ask(request_it: Callable[[], int]) -> BaseResponse:
     """Ask for the test, then show it."""
     try:
-        probe_id = service.request(**target, actor=current_user.username, now=now())
+        probe_id = request_it()
     except Invalid as refused:
         return _refused([said(text) for text in refused.errors.values()])
     except ServiceError as refused:

@@ -109,9 +109,7 @@ def _trouble(farm: Farm) -> None:
         run_requests.run_now(node.id, "rosa", now)
     olts.pause([TACNA], "Cambio de tarjeta en el nodo", now + timedelta(hours=2), "rosa", now)
     rollouts.start(templates.by_name("demo-huawei"), ICA, [ICA, LIMA], "rosa", now)
-    lima = db.session.get_one(m.Olt, LIMA)
-    probes.request(address=lima.address, port=lima.port, credential_id=lima.credential_id, timeout=2, retries=1,
-                   actor="rosa", now=now, olt_id=LIMA)  # fmt: skip
+    probes.of_olt(LIMA, "rosa", now)
     trials.of_node(_masters(LIMA)[0].id, "rosa", now)
 
 

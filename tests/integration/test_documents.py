@@ -153,8 +153,7 @@ def test_a_partial_hour_promises_what_fits_the_next_all_and_two_of_four_violate(
     for minute in range(65, 125, 5):
         slot = ten + minute * MINUTE
         if minute in (80, 110):
-            moved = {"port": FREE_PORT if minute == 80 else port, "credential_confirmed": True}
-            olts.update(bad, moved, ACTOR, slot)
+            olts.update(bad, {"port": FREE_PORT if minute == 80 else port}, ACTOR, slot)
         here.ran(node, slot)
         if minute in (65, 80, 95, 110):
             here.ran(failing, slot, FAILED if minute in (80, 95) else SUCCESS)

@@ -320,7 +320,7 @@ def test_an_olt_that_moves_while_its_work_is_put_together_is_not_read_at_the_old
     session: Session, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     execution = slot_taken(session)
-    moved, olt_id = {"address": "192.0.2.99", "credential_confirmed": True}, execution.olt_id
+    moved, olt_id = {"address": "192.0.2.99"}, execution.olt_id
     between_reading_and_taking(monkeypatch, lambda: olts.update(olt_id, moved, ACTOR, NOW))
     assert started(execution) is None
     monkeypatch.undo()

@@ -13,7 +13,7 @@ from portal.services.importing import csv_olts, inventory
 from portal.services.importing.csv_olts import Effect, Moved, Preview, Row
 from portal.services.network import olts
 from portal.tables import AuditLog, Olt, WorkflowNode
-from testing.builders import make_catalogue, make_node, make_olt, make_zte
+from testing.builders import make_catalogue, make_credential, make_node, make_olt, make_zte
 from testing.cast import ACTOR, NOW
 from testing.rows import set_rows
 from tests.integration.test_services_inventory import TEMPLATE
@@ -26,6 +26,7 @@ B = "OLT-B;10.0.0.2;1161;huawei;;lab;;;no\n"
 @pytest.fixture(autouse=True)
 def stocked(session: Session) -> None:
     make_catalogue()
+    make_credential("lab", networks="10.0.0.0/11")
     inventory.load(TEMPLATE, dry_run=False, actor=ACTOR, now=NOW, environ={})
 
 
@@ -125,7 +126,8 @@ WRONG = {
     "OLT-A;10.0.0.9;70000;huawei;;lab;;;\n": ("port", "must be a whole number from 1 to 65535"),
     "OLT-A;10.0.0.9;;huawei;;lab;;;quizás\n": ("enabled", "must be true or false"),
     "OLT-A;10.20.0.1;;huawei;;lab;;;\n": ("address", "10.20.0.1:161 belongs to OLT OLD already"),
-    "OLD;10.0.0.9;;huawei;;;;;\n": ("address", "name the credential too"),
+    "OLD;10.40.0.9;;huawei;;;;;\n": ("address", "outside the networks that this credential may be sent to"),
+    "OLT-A;10.40.0.9;;huawei;;lab;;;\n": ("address", "outside the networks that this credential may be sent to"),
     "OLT-A;10.0.0.9;;zte;C320;lab;basic;;\n": ("template", "node discovery: "),
     "OLT-A;10.0.0.9;;huawei;;lab;;;sí;x\n": ("", "more cells than the head"),
 }
@@ -137,6 +139,19 @@ def test_a_wrong_row_says_which_field_and_why(session: Session, row: str) -> Non
     field, words = WRONG[row]
     found = reasons(HEAD + row)[2]
     assert any(words in reason for name, reason in found if name == field), found
+
+
+def test_an_administrator_who_moves_one_outside_the_networks_names_the_credential(session: Session) -> None:
+    make_olt("OLD", address="10.20.0.1")
+    text = HEAD + "OLD;10.40.0.9;;huawei;;;;;\n"
+    refused = csv_olts.preview(text, NOW, by_admin=True).rows[0]
+    assert "name the credential too" in refused.reasons[0][1]
+    named = text.replace(";huawei;;;", ";huawei;;lab;")
+    csv_olts.load(named, csv_olts.preview(named, NOW, by_admin=True).mark, ACTOR, NOW, by_admin=True)
+    moved = olt(session, "OLD")
+    assert (moved.address, moved.credential_approved) == ("10.40.0.9", True)
+    told = session.scalars(select(AuditLog.subject_name).where(AuditLog.action == "credential.approve"))
+    assert told.all() == ["lab"]
 
 
 def test_duplicates_inside_the_file_are_refused_and_named(session: Session) -> None:

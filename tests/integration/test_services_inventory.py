@@ -332,7 +332,13 @@ def test_overrides_of_an_import_are_logged_once_with_their_giver(session: Sessio
 def test_every_changed_thing_leaves_an_audit_row(session: Session) -> None:
     load(ONE)
     actions = session.scalars(select(AuditLog.action).where(AuditLog.actor == ACTOR)).all()
-    assert sorted(actions) == ["credential.create", "olt.create", "template.create", "workflow.import"]
+    assert sorted(actions) == [
+        "credential.approve",
+        "credential.create",
+        "olt.create",
+        "template.create",
+        "workflow.import",
+    ]
 
 
 RICH = """

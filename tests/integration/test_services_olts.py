@@ -55,7 +55,7 @@ def test_of_an_address_that_is_none_it_is_not_told_who_has_the_one_before(sessio
     changed = olts.create(GIVEN, ACTOR, NOW)
     olts.create(GIVEN | {"name": "OLT-CUSCO", "port": "1161"}, ACTOR, NOW)
     with pytest.raises(Invalid) as caught:
-        olts.update(changed, {"address": "no address", "port": "1161", "credential_confirmed": "true"}, ACTOR, NOW)
+        olts.update(changed, {"address": "no address", "port": "1161"}, ACTOR, NOW)
     assert caught.value.errors.keys() == {"address"}
     assert caught.value.errors["address"] != olts.ADDRESS_TAKEN
 
@@ -97,14 +97,14 @@ def test_a_request_that_could_outlive_the_lease_is_refused(session: Session) -> 
     assert "20 s" in refused(GIVEN | {"timeout": 5, "retries": 3})["timeout"]
 
 
-def test_a_new_address_needs_the_credential_confirmed_or_changed(session: Session) -> None:
-    olt = make_olt(address="10.0.0.5")
-    make_credential("other")
-    for change in ({"address": "10.0.0.6"}, {"port": 1161}):
-        assert errors_of(olts.update, olt.id, change, ACTOR, NOW).keys() == {"credential_confirmed"}
-    olts.update(olt.id, {"address": "10.0.0.6", "credential_confirmed": True}, ACTOR, NOW)
-    olts.update(olt.id, {"address": "10.0.0.7", "credential": "other"}, ACTOR, NOW)
-    assert (olt.address, olt.credential.name) == ("10.0.0.7", "other")
+def test_a_new_address_or_credential_needs_networks_that_hold_it(session: Session) -> None:
+    make_credential("near", networks="10.0.0.4/30")
+    make_credential("other", networks="")
+    olt = make_olt(address="10.0.0.5", credential="near")
+    for change in ({"address": "10.0.0.8"}, {"credential": "other"}):
+        assert errors_of(olts.update, olt.id, change, ACTOR, NOW).keys() == {"address"}
+    olts.update(olt.id, {"address": "10.0.0.6", "port": 1161}, ACTOR, NOW)
+    assert (olt.address, olt.port, olt.credential_approved) == ("10.0.0.6", 1161, False)
 
 
 def test_an_update_without_a_change_leaves_no_trace(session: Session) -> None:
@@ -281,11 +281,12 @@ def test_every_deleted_olt_is_listed_once_page_after_page(session: Session) -> N
 
 
 def test_it_comes_back_under_another_name_and_address(session: Session) -> None:
-    old = deleted("OLT-OLD", NOW, address="10.0.0.1")
+    make_credential("near", networks="10.0.0.1/32")
+    old = deleted("OLT-OLD", NOW, address="10.0.0.1", credential="near")
     make_olt("OLT-OLD", address="10.0.0.1")
     errors = errors_of(olts.restore, old.id, ACTOR, NOW, {"name": "OLT-BACK", "address": "10.0.0.9"})
-    assert errors.keys() == {"credential_confirmed"}
-    olts.restore(old.id, ACTOR, NOW, {"name": "OLT-BACK", "address": "10.0.0.9", "credential_confirmed": True})
+    assert errors.keys() == {"address"}
+    olts.restore(old.id, ACTOR, NOW, {"name": "OLT-BACK", "address": "10.0.0.9"}, by_admin=True)
     session.expire_all()
     assert (old.name, old.address, old.enabled, old.deleted_at) == ("OLT-BACK", "10.0.0.9", False, None)
     told = session.query(AuditLog).filter_by(action="olt.restore").one()

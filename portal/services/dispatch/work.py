@@ -8,6 +8,7 @@ from flask import current_app
 from sqlalchemy import Select, select
 from sqlalchemy.orm import Session, joinedload
 
+from portal.domain import addresses
 from portal.domain.composite import CompositeWork, Progress, ReadingSpec, SnmpTarget, StepWork
 from portal.domain.formulas import IndexFormula
 from portal.domain.statuses import NodeKind, Presence
@@ -19,21 +20,24 @@ from portal.tables import Credential, Execution, Oid, Olt, Onu, Workflow, Workfl
 def target_of(olt: Olt, credential: Credential) -> SnmpTarget:
     """How to talk to `olt`, secrets in clear. A model whose GETBULK lies (quirk 7) is walked row by row."""
     bulk = olt.model is None or olt.model.bulk
-    aim = target(credential, olt.address, olt.port, olt.timeout, olt.retries)
+    aim = target(credential, olt.address, olt.port, olt.timeout, olt.retries, approved=olt.credential_approved)
     return replace(
         aim, max_repetitions=olt.max_repetitions if bulk else 1, max_varbinds=olt.max_varbinds,
         max_inflight=olt.max_inflight,
     )  # fmt: skip
 
 
-def target(credential: Credential, address: str, port: int, timeout: float, retries: int) -> SnmpTarget:
-    """A target from a credential and an address."""
+def target(
+    credential: Credential, address: str, port: int, timeout: float, retries: int, *, approved: bool
+) -> SnmpTarget:  # fmt: skip
+    """A target from a credential and an address; `approved`: also outside the networks of the credential."""
     return SnmpTarget(
         address=address, port=port, timeout=timeout, retries=retries, version=credential.version,
         community=credential.community or "", username=credential.username,
         auth_protocol=credential.auth_protocol, auth_password=credential.auth_password or "",
         priv_protocol=credential.priv_protocol, priv_password=credential.priv_password or "",
         networks=current_app.config["OLT_NETWORKS"],
+        secret_networks=None if approved else addresses.listed(credential.networks),
     )  # fmt: skip
 
 

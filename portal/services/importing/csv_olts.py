@@ -128,19 +128,22 @@ class Moved(Conflict):
         )
 
 
-def preview(text: str, now: datetime) -> Preview:
-    """What each row would do; nothing is written. SheetError when the text is no table of OLTs."""
-    return _preview(db.session(), _sheet(text), now)[0]
+def preview(text: str, now: datetime, *, by_admin: bool = False) -> Preview:
+    """What each row would do; nothing is written. SheetError when the text is no table of OLTs.
+
+    `by_admin`: whoever asks may approve that a credential is sent outside its networks.
+    """
+    return _preview(db.session(), _sheet(text), now, by_admin=by_admin)[0]
 
 
-def load(text: str, mark: str, actor: str, now: datetime) -> Preview:
+def load(text: str, mark: str, actor: str, now: datetime, *, by_admin: bool = False) -> Preview:
     """Write all that the preview of that mark showed, or nothing; rows that were refused there are left out.
 
     Everything is checked again: Moved when anything is different by now. First runs are spread (rule 1).
     """
     sheet = _sheet(text)
     with unique_or_invalid({}), transaction() as session:
-        shown, plan = _preview(session, sheet, now)
+        shown, plan = _preview(session, sheet, now, by_admin=by_admin)
         if shown.mark != mark:
             raise Moved(shown)
         disabled = Applier(session, plan, Report(dry_run=False), actor, now, None).run()
@@ -158,7 +161,7 @@ def _sheet(text: str) -> Sheet:
     return sheet
 
 
-def _preview(session: Session, sheet: Sheet, now: datetime) -> tuple[Preview, Plan]:
+def _preview(session: Session, sheet: Sheet, now: datetime, *, by_admin: bool) -> tuple[Preview, Plan]:
     items = {record.number: item for record, item in zip(sheet.records, _items(session, sheet), strict=True)}
     refused = {record.number: [("", N_("the row has more cells than the head"))]
                for record in sheet.records if record.surplus}  # fmt: skip
@@ -166,7 +169,7 @@ def _preview(session: Session, sheet: Sheet, now: datetime) -> tuple[Preview, Pl
         problems = Problems()
         kept = tuple(item for number, item in items.items() if number not in refused)
         inventory = inventory_file.read(_root(kept), {}, problems)
-        plan = Planner(session, inventory, problems, now, sync=False).run()
+        plan = Planner(session, inventory, problems, now, by_admin=by_admin, sync=False).run()
         if not problems.found:
             plans = {entry.at.line: each for entry, each in zip(inventory.olts, plan.olts, strict=True)}
             return Preview(sheet, tuple(_row(record, plans, refused) for record in sheet.records)), plan

@@ -98,6 +98,8 @@ def load(
 ) -> Report:  # fmt: skip
     """Load an inventory; all of it or, on any mistake, nothing. Returns what became of each thing.
 
+    Who has a command line here has the keys too: what the file pairs outside a credential's networks is approved.
+
     What the file leaves out keeps its stored value. The nodes under an OLT's `workflow: nodes:` and a template's
     `nodes:` are the whole truth: others are removed. `environ` resolves `community_env`; by default only variables
     whose names start with SNMP_, so that a file cannot send other secrets of this process to a device.
@@ -110,7 +112,7 @@ def load(
     disabled: list[int] = []
     try:
         with unique_or_invalid({}), transaction() as session:
-            plan = Planner(session, inventory, problems, now).run()
+            plan = Planner(session, inventory, problems, now, by_admin=True).run()
             if problems.found:
                 raise InventoryInvalid(problems.sorted())
             disabled = Applier(session, plan, report, actor, now, first_run_in).run()
@@ -233,9 +235,10 @@ class Applier:
         if plan.values is None or plan.brand is None:
             step.row = plan.row
             return
-        references = olts.References(plan.brand, plan.model, self._credential_row(plan.values["credential"], plan.row))
+        credential = self._credential_row(plan.values["credential"], plan.row)
+        references = olts.References(plan.brand, plan.model, credential, plan.leave)
         if plan.row is None:
-            step.row = olts.add(self.session, plan.values, references, self.now)
+            step.row = olts.add(self.session, plan.values, references, self.actor, self.now)
             step.row.workflow = None  # known to be none: else the database would be asked for each new OLT
         else:
             step.row = plan.row

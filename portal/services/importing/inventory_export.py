@@ -64,7 +64,7 @@ def _flow(values: Mapping[str, Any]) -> CommentedMap:
 
 def _credential(row: Credential, variables: set[str]) -> dict[str, Any]:
     values: dict[str, Any] = {"name": row.name, "version": row.version}
-    for name in ("username", "auth_protocol", "priv_protocol"):
+    for name in ("username", "auth_protocol", "priv_protocol", "networks"):
         if getattr(row, name):
             values[name] = getattr(row, name)
     for name, prefix in _PREFIX.items():

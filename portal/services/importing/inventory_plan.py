@@ -10,8 +10,10 @@ from sqlalchemy.orm import Session, joinedload, selectinload
 
 from portal.domain import fields, olt_fields
 from portal.domain.document import Item, Problems
+from portal.domain.fields import FieldError
 from portal.domain.inventory_file import Entry, Inventory, NodeEntry, OltEntry, TemplateEntry
 from portal.domain.messages import N_, Message
+from portal.services import pairing
 from portal.services.cataloguing import catalogue
 from portal.services.dispatch import clock
 from portal.services.importing.inventory_trees import TreeBuilder, entries_by_key
@@ -19,6 +21,7 @@ from portal.services.network import credentials, olts
 from portal.services.network.node_rules import Device, Errors, NodeRules, Override
 from portal.services.network.synced import new_masters
 from portal.services.network.trees import Tree, tree_of
+from portal.services.pairing import Leave
 from portal.tables import Brand, Credential, Olt, OltModel, Workflow, WorkflowTemplate
 
 
@@ -63,6 +66,7 @@ class OltPlan:
     name: str
     row: Olt | None
     values: dict[str, Any] | None = None
+    leave: Leave | None = None
     brand: Brand | None = None
     model: OltModel | None = None
     template: str = ""
@@ -95,12 +99,16 @@ def _template_of(row: Olt | None) -> str:
 class Planner:
     """Plans one file. Whatever is wrong goes to `problems`; the plan then must not be written.
 
-    `sync` False: an OLT that keeps its template, and whose nodes the file does not name, keeps its nodes as they are.
+    `by_admin`: whoever loads it may approve that a credential is sent outside its networks. `sync` False: an OLT that
+    keeps its template, and whose nodes the file does not name, keeps its nodes as they are.
     """
 
     def __init__(
-        self, session: Session, inventory: Inventory, problems: Problems, now: datetime, *, sync: bool = True
-    ) -> None:
+        self, session: Session, inventory: Inventory, problems: Problems, now: datetime, *, by_admin: bool,
+        sync: bool = True,
+    ) -> None:  # fmt: skip
+        self.session = session
+        self.by_admin = by_admin
         self.inventory = inventory
         self.problems = problems
         self.sync = sync
@@ -211,10 +219,9 @@ class Planner:
         if values.get("address"):
             for name, message in olts.check_address(values).items():
                 self._add(entry, name, message)
-        self._confirm(entry, row, values)
         brand, model = self._device(entry, values)
-        self._check_credential(entry, values)
-        plan = OltPlan(entry.name, row, values, brand, model, workflow_enabled=entry.workflow_enabled)
+        leave = self._leave(entry, row, values)
+        plan = OltPlan(entry.name, row, values, leave, brand, model, workflow_enabled=entry.workflow_enabled)
         plan.template = self._template_name(entry, row)
         self._nodes(entry, plan)
         self.plan.olts.append(plan)
@@ -224,13 +231,6 @@ class Planner:
         if entry.values.get("brand", stored.get("brand")) != stored.get("brand"):
             stored["model"] = ""  # a model belongs to its brand
         return {**olt_fields.OLT_DEFAULTS, "model": "", **stored, **entry.values}
-
-    def _confirm(self, entry: OltEntry, row: Olt | None, values: dict[str, Any]) -> None:
-        if row is None or "credential" in entry.places:
-            return
-        for name in ("address", "port"):
-            if values[name] != getattr(row, name):
-                self._add(entry, name, N_("changes: name the credential too, since it will be sent there"))
 
     def _device(self, entry: OltEntry, values: dict[str, Any]) -> tuple[Brand | None, OltModel | None]:
         key = values.get("brand")
@@ -245,11 +245,25 @@ class Planner:
             self._add(entry, "model", fields.unknown(values["model"], models))
         return brand, model
 
-    def _check_credential(self, entry: OltEntry, values: dict[str, Any]) -> None:
+    def _leave(self, entry: OltEntry, row: Olt | None, values: dict[str, Any]) -> Leave | None:
+        """Why the OLT's credential may be sent to it; None also where something is wrong."""
         name = values.get("credential")
-        known = dict.fromkeys([*self.credentials, *(plan.name for plan in self.plan.credentials)])
-        if name and name not in known:
-            self._add(entry, "credential", fields.unknown(name, known))
+        networks = {known.name: known.networks for known in self.credentials.values()}
+        networks |= {plan.name: plan.values["networks"] for plan in self.plan.credentials}
+        if name and name not in networks:
+            self._add(entry, "credential", fields.unknown(name, networks))
+        if name not in networks or not values.get("address"):
+            return None
+        stored = self.credentials.get(name)
+        try:
+            leave = pairing.of_olt(self.session, row, stored, networks[name], values, by_admin=self.by_admin)
+        except FieldError as error:
+            self._add(entry, "address", error.message)
+            return None
+        if leave is Leave.GRANTED and "credential" not in entry.places:
+            moved = [field for field in ("address", "port") if field in entry.places]
+            self._add(entry, moved[0], N_("changes: name the credential too, since it will be sent there"))
+        return leave
 
     def _template_name(self, entry: OltEntry, row: Olt | None) -> str:
         """Name of the template the OLT shall have; "" for none."""

@@ -20,6 +20,7 @@ NAME_TAKEN = N_("another credential has this name")
 _UNIQUE = dict.fromkeys(("uq_credentials_name", "credentials.name"), ("name", NAME_TAKEN))
 LOST = N_("is stored, but none of FERNET_KEYS opens it: enter it again, or restore the key")
 COLUMNS = tuple(olt_fields.CREDENTIAL_FIELDS)
+LONGEST_NAME = 80
 MOST_NAMED = 10  # OLTs in one message
 
 
@@ -59,6 +60,16 @@ def _check_unused(session: Session, row: Credential) -> None:
             "is kept for deleted OLTs, which may be restored: %(names)s",
             names=", ".join(name for name, _deleted_at in users[:MOST_NAMED]) + ("…" if users[MOST_NAMED:] else ""),
         )})  # fmt: skip
+
+
+def of_olt(session: Session, olt_name: str, community: str, actor: str, now: datetime) -> Credential:
+    """A v2c credential that is one OLT's own, under its name or, where that is taken, with a number behind it."""
+    name, number = olt_name, 1
+    while taken(session, name, None):
+        number += 1
+        suffix = f" {number}"
+        name = olt_name[: LONGEST_NAME - len(suffix)] + suffix
+    return write(session, None, merged(None, {"name": name, "community": community}), actor, now)[0]
 
 
 def existing(session: Session, credential_id: int) -> Credential:

@@ -14,13 +14,14 @@ from portal.domain.fields import FieldError, read_all
 from portal.domain.messages import N_, Message
 from portal.domain.statuses import ErrorKind, OltState, SkipReason
 from portal.extensions import transaction
-from portal.services import audit
+from portal.services import audit, pairing
 from portal.services.cataloguing import catalogue
 from portal.services.collecting import devices
 from portal.services.dispatch import clock, executions, reachability, waiting
 from portal.services.errors import Invalid, NotFound
-from portal.services.network import workflows
+from portal.services.network import credentials, workflows
 from portal.services.network.node_rules import Device, NodeRules
+from portal.services.pairing import Leave
 from portal.services.uniqueness import unique_or_invalid
 from portal.tables import Brand, Credential, Execution, Olt, OltDevice, OltModel, Workflow, WorkflowNode
 
@@ -32,44 +33,49 @@ _UNIQUE = {
     "olts.address, olts.port": ("address", ADDRESS_TAKEN),
     "olts.name": ("name", NAME_TAKEN),
 }
-_READERS = {**olt_fields.OLT_SETTINGS, **olt_fields.OLT_REFERENCES, "credential_confirmed": fields.flag}
+_READERS = {**olt_fields.OLT_SETTINGS, **olt_fields.OLT_REFERENCES, "community": fields.secret(255)}
 COLUMNS = tuple(olt_fields.OLT_SETTINGS)
-_AT_RESTORE = ("name", "address", "port", "credential_confirmed")
+_AT_RESTORE = ("name", "address", "port")
 _HOW_TO_REACH = frozenset({"address", "port", "credential", "timeout", "retries"})
 
 
 @dataclass(frozen=True)
 class References:
-    """The rows that an OLT's brand, model and credential name."""
+    """The rows that an OLT's brand, model and credential name, and why the credential may be sent to it."""
 
     brand: Brand
     model: OltModel | None
     credential: Credential
+    leave: Leave | None  # None: neither the credential nor where it is sent has changed
 
 
-def create(given: Mapping[str, Any], actor: str, now: datetime) -> int:
-    """A new OLT; returns its id. Invalid names each wrong field."""
+def create(given: Mapping[str, Any], actor: str, now: datetime, *, by_admin: bool = False) -> int:
+    """A new OLT; returns its id. Invalid names each wrong field.
+
+    A `community` in `given` makes a credential of its own for it. `by_admin`: `actor` may approve that a credential is
+    sent outside its networks.
+    """
     with unique_or_invalid(_UNIQUE), transaction() as session:
-        values, references = _checked(session, given, None)
-        olt = add(session, values, references, now)
+        values, references = _checked(session, given, None, _Person(actor, by_admin, now))
+        olt = add(session, values, references, actor, now)
         session.flush()
         audit.record(session, actor=actor, action="olt.create", subject=olt, changes=shown(olt), now=now)
         return olt.id
 
 
-def add(session: Session, values: Mapping[str, Any], references: References, now: datetime) -> Olt:
+def add(session: Session, values: Mapping[str, Any], references: References, actor: str, now: datetime) -> Olt:
     """A checked OLT in the caller's session, which flushes it."""
     olt = Olt(created_at=now, **{name: values[name] for name in COLUMNS})
-    _refer(olt, references)
+    _refer(session, olt, references, actor, now)
     session.add(olt)
     return olt
 
 
-def update(olt_id: int, given: Mapping[str, Any], actor: str, now: datetime) -> None:
+def update(olt_id: int, given: Mapping[str, Any], actor: str, now: datetime, *, by_admin: bool = False) -> None:
     """Change an OLT; what `given` leaves out stays. Enabling follows rule 2, disabling ends what waits and runs."""
     with unique_or_invalid(_UNIQUE), transaction() as session:
         olt = workflows.existing_olt(session, olt_id)
-        values, references = _checked(session, given, olt)
+        values, references = _checked(session, given, olt, _Person(actor, by_admin, now))
         _check_workflow(session, olt, references, now)
         changes = change(session, olt, values, references, actor, now)
     if changes.get("enabled") == [True, False]:
@@ -85,7 +91,7 @@ def change(
     for name in COLUMNS:
         if getattr(olt, name) != values[name]:
             setattr(olt, name, values[name])
-    _refer(olt, references)
+    _refer(session, olt, references, actor, now)
     changes = audit.difference(before, shown(olt))
     if was_enabled != olt.enabled:
         _switch(session, [olt], olt.enabled, now)
@@ -228,10 +234,12 @@ def delete(olt_id: int, reason: str, actor: str, now: datetime) -> None:
     executions.stop_running([olt_id])
 
 
-def restore(olt_id: int, actor: str, now: datetime, given: Mapping[str, Any] | None = None) -> None:
+def restore(
+    olt_id: int, actor: str, now: datetime, given: Mapping[str, Any] | None = None, *, by_admin: bool = False
+) -> None:  # fmt: skip
     """Bring a deleted OLT back, disabled, as it was or with another name, address or port (`given`).
 
-    Invalid when its name or address was given away meanwhile, or the credential is not confirmed for a new address.
+    Invalid when its name or address was given away meanwhile, or its credential may not be sent to the new address.
     """
     with unique_or_invalid(_UNIQUE), transaction() as session:
         olt = session.get(Olt, olt_id)
@@ -239,12 +247,17 @@ def restore(olt_id: int, actor: str, now: datetime, given: Mapping[str, Any] | N
             raise NotFound(N_("there is no deleted OLT of this number"))
         read, errors = read_all({name: _READERS[name] for name in _AT_RESTORE}, given or {})
         values = {**shown(olt), **read}
-        errors = {**check_address(values), **taken(session, values, olt.id), **_confirm(olt, values), **errors}
+        errors = {**check_address(values), **taken(session, values, olt.id), **errors}
+        try:
+            leave = pairing.of_olt(session, olt, olt.credential, olt.credential.networks, values, by_admin=by_admin)
+        except FieldError as error:
+            errors = {"address": error.message} | errors
         if errors:
             raise Invalid(errors)
         changes = audit.difference(shown(olt), {name: values[name] for name in COLUMNS})
         for name in changes:
             setattr(olt, name, values[name])
+        pairing.keep(session, olt, leave, actor, now)
         olt.deleted_at, olt.deleted_reason = None, ""
         audit.record(session, actor=actor, action="olt.restore", subject=olt, changes=changes, now=now)
 
@@ -280,11 +293,12 @@ def check_address(values: Mapping[str, Any]) -> dict[str, Message]:
     return {}
 
 
-def _refer(olt: Olt, references: References) -> None:
+def _refer(session: Session, olt: Olt, references: References, actor: str, now: datetime) -> None:
     for name in ("brand", "model", "credential"):
         row = getattr(references, name)
         if getattr(olt, f"{name}_id") != (row.id if row else None):
             setattr(olt, name, row)
+    pairing.keep(session, olt, references.leave, actor, now)
 
 
 def _switch(
@@ -309,7 +323,18 @@ def _forget(olt: Olt, now: datetime) -> None:
         olt.state, olt.state_since = OltState.UNKNOWN, now
 
 
-def _checked(session: Session, given: Mapping[str, Any], olt: Olt | None) -> tuple[dict[str, Any], References]:
+@dataclass(frozen=True)
+class _Person:
+    """Who changes something, and when."""
+
+    actor: str
+    by_admin: bool
+    now: datetime
+
+
+def _checked(
+    session: Session, given: Mapping[str, Any], olt: Olt | None, person: _Person
+) -> tuple[dict[str, Any], References]:  # fmt: skip
     """All values of the OLT as it shall be, and the rows it refers to; Invalid with every error found."""
     read, errors = read_all(_READERS, given)
     values = {**olt_fields.OLT_DEFAULTS, "model": "", **(shown(olt) if olt else {}), **read}
@@ -320,23 +345,15 @@ def _checked(session: Session, given: Mapping[str, Any], olt: Olt | None) -> tup
         errors |= check_address(values)
         if "name" in values:
             errors |= taken(session, values, olt.id if olt else None)
-    if olt is not None:
-        errors |= _confirm(olt, values)
-    found = _references(session, values, errors)
+    found = _references(session, olt, values, errors, person)
     if errors or found is None:
         raise Invalid(errors)
     return values, found
 
 
-def _confirm(olt: Olt, values: Mapping[str, Any]) -> dict[str, Message]:
-    """The secret would be sent to the new address: who changes it must say that it belongs there."""
-    moved = (olt.address, olt.port) != (values.get("address"), values.get("port"))
-    if not moved or values.get("credential_confirmed") or values.get("credential") != olt.credential.name:
-        return {}
-    return {"credential_confirmed": N_("address or port changes: confirm that the credential may be sent there")}
-
-
-def _references(session: Session, values: Mapping[str, Any], errors: dict[str, Message]) -> References | None:
+def _references(
+    session: Session, olt: Olt | None, values: dict[str, Any], errors: dict[str, Message], person: _Person
+) -> References | None:  # fmt: skip
     """The rows named; adds an error that lists what there is for each that does not exist."""
     brands = {brand.key: brand for brand in session.scalars(select(Brand).order_by(Brand.key))}
     brand = brands.get(values.get("brand", ""))
@@ -346,11 +363,42 @@ def _references(session: Session, values: Mapping[str, Any], errors: dict[str, M
     model = models.get(values["model"])
     if brand and values["model"] and model is None and "model" not in errors:
         errors["model"] = fields.unknown(values["model"], models)
-    name = values.get("credential", "")
-    credential = session.scalar(select(Credential).where(Credential.name == name))
+    if errors.keys() - {"credential"}:  # without a right address nothing can be said of the credential
+        _credential(session, values, errors)
+        return None
+    credential, leave = _paired(session, olt, values, errors, person)
+    return References(brand, model, credential, leave) if brand and credential else None
+
+
+def _credential(session: Session, values: Mapping[str, Any], errors: dict[str, Message]) -> Credential | None:
+    """The credential named, unless the OLT shall have one of its own."""
+    if values.get("community"):
+        errors.pop("credential", None)
+        return None
+    credential = session.scalar(select(Credential).where(Credential.name == (name := values.get("credential", ""))))
     if credential is None and "credential" not in errors:
         errors["credential"] = N_("there is no credential %(name)s: create it first", name=name)
-    return References(brand, model, credential) if brand and credential else None
+    return credential
+
+
+def _paired(
+    session: Session, olt: Olt | None, values: dict[str, Any], errors: dict[str, Message], person: _Person
+) -> tuple[Credential | None, Leave | None]:  # fmt: skip
+    """The OLT's credential as it shall be, and why it may be sent there."""
+    credential = _credential(session, values, errors)
+    if errors:
+        return None, None
+    if credential is None:
+        made = credentials.of_olt(session, values["name"], values["community"], person.actor, person.now)
+        values["credential"] = made.name
+        return made, Leave.APPROVED
+    try:
+        return credential, pairing.of_olt(
+            session, olt, credential, credential.networks, values, by_admin=person.by_admin
+        )  # fmt: skip
+    except FieldError as error:
+        errors["address"] = error.message
+        return None, None
 
 
 def _check_workflow(session: Session, olt: Olt, references: References, now: datetime) -> None:

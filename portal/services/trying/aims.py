@@ -1,6 +1,7 @@
-"""Whom an engineer at the terminal means: a stored OLT by name, or an address that may be one of ours. Reads only."""
+"""Whom an engineer at the terminal means: a stored OLT by name, or an address that may be one of ours."""
 
 from dataclasses import dataclass
+from datetime import datetime
 
 from sqlalchemy import Select, select
 from sqlalchemy.orm import Session, joinedload
@@ -9,6 +10,8 @@ from portal.domain import addresses
 from portal.domain.composite import SnmpTarget
 from portal.domain.fields import FieldError
 from portal.domain.messages import N_
+from portal.extensions import transaction
+from portal.services import pairing
 from portal.services.dispatch import work
 from portal.services.errors import Invalid, NotFound
 from portal.tables import Credential, Olt
@@ -55,12 +58,18 @@ def of_ours(session: Session, address: str, port: int) -> Aim | None:
     return _aim(olt, work.target_of(olt, olt.credential)) if olt else None
 
 
-def credential(session: Session, name: str) -> Credential:
-    """The credential of that name. NotFound."""
-    found = session.scalar(select(Credential).where(Credential.name == name))
-    if found is None:
-        raise NotFound(N_("there is no credential %(name)s", name=name))
-    return found
+def with_credential(name: str, address: str, port: int, now: datetime) -> SnmpTarget:
+    """An address with the credential of that name: one transaction, which says so in the audit log. NotFound.
+
+    Who has a command line here has the keys too, so it may be sent anywhere.
+    """
+    with transaction() as session:
+        found = session.scalar(select(Credential).where(Credential.name == name))
+        if found is None:
+            raise NotFound(N_("there is no credential %(name)s", name=name))
+        leave = pairing.decide(session, found, found.networks, address, port, by_admin=True)
+        pairing.record_grant(session, found, address, port, leave, "cli", now)
+        return work.target(found, address, port, 2.0, 1, approved=leave.is_approval)
 
 
 def _olts() -> Select[tuple[Olt]]:

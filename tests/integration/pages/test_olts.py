@@ -262,11 +262,12 @@ def test_the_form_of_an_olt_saves_what_it_shows_unchanged(built: Flask) -> None:
     assert values_of(built, Olt, 1) == before
 
 
-def test_a_new_address_needs_the_credential_confirmed(built: Flask) -> None:
-    person = english(built)
-    refused = person.submit("/olts/1/edit", address="10.66.0.1")
-    assert "confirm" in complaints(refused)["credential_confirmed"].lower()
-    answer = person.submit("/olts/1/edit", address="10.66.0.1", credential_confirmed="1")
+def test_a_new_address_outside_the_networks_of_the_credential_needs_an_administrator(built: Flask) -> None:
+    update_rows(built, Credential, networks="10.20.0.0/16")
+    refused = english(built).submit("/olts/1/edit", address="10.66.0.1")
+    assert "(10.20.0.0/16): an administrator can add it" in complaints(refused)["address"]
+    assert row_of(built, Olt, 1).address == "10.20.0.2"
+    answer = english(built, "admin").submit("/olts/1/edit", address="10.66.0.1")
     assert (answer.status_code, row_of(built, Olt, 1).address) == (303, "10.66.0.1")
 
 
