@@ -158,6 +158,9 @@ class Settings:
         "Proxies in front of the portal (TLS): so many of X-Forwarded-For, -Proto and -Host are believed.",
         0,
     )  # fmt: skip
+    request_seconds: int = setting(
+        _integer(1, 300), "Within so many seconds a request must have arrived whole; else its connection is closed.", 10
+    )  # fmt: skip
     demo: bool = setting(_boolean, "1: `make run` also starts two simulated OLTs.", True)
     olt_networks: tuple[str, ...] = setting(
         _networks, "Networks an OLT's address must lie in, separated by commas. Loopback, for simulated OLTs, only "

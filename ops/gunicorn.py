@@ -1,6 +1,8 @@
-"""What gunicorn does beside its options (Procfile): hooks."""
+"""What gunicorn does beside its options (Procfile): hooks, and how it sends files."""
 
 from typing import Any
+
+sendfile = False  # would wait in a thread for who does not read (ops/web_worker.py)
 
 
 def post_worker_init(worker: Any) -> None:

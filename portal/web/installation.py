@@ -61,6 +61,9 @@ GROUPS: tuple[tuple[LazyString, Mapping[str, LazyString]], ...] = (
         "BIND": _l("Address the portal listens on."),
         "PORT": _l("Port the portal listens on."),
         "COOKIE_SECURE": _l("1 when the portal is served over HTTPS (as it should be)."),
+        "REQUEST_SECONDS": _l(
+            "Within so many seconds a request must have arrived whole; else its connection is closed."
+        ),
         "PROXIES": _l(
             "Proxies in front of the portal (TLS): so many of X-Forwarded-For, -Proto and -Host are believed."
         ),
