@@ -21,6 +21,7 @@ from portal.services.importing.inventory_yaml import InventoryInvalid
 from portal.services.network import credentials, olts, revisions, templates, workflows
 from portal.services.network.node_rules import log_override
 from portal.services.network.node_trees import WorkflowWriter, write_template
+from portal.services.network.references import References
 from portal.services.network.revisions import Begun, to_rows
 from portal.services.network.trees import Difference, tree_of
 from portal.services.uniqueness import unique_or_invalid
@@ -236,7 +237,7 @@ class Applier:
             step.row = plan.row
             return
         credential = self._credential_row(plan.values["credential"], plan.row)
-        references = olts.References(plan.brand, plan.model, credential, plan.leave)
+        references = References(plan.brand, plan.model, credential, plan.leave)
         if plan.row is None:
             step.row = olts.add(self.session, plan.values, references, self.actor, self.now)
             step.row.workflow = None  # known to be none: else the database would be asked for each new OLT

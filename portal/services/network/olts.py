@@ -1,7 +1,6 @@
 """Verbs on OLTs: create, change, enable, pause, delete, restore. One transaction each."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
@@ -19,11 +18,12 @@ from portal.services.cataloguing import catalogue
 from portal.services.collecting import devices
 from portal.services.dispatch import clock, executions, reachability, waiting
 from portal.services.errors import Invalid, NotFound
-from portal.services.network import credentials, workflows
+from portal.services.network import workflows
 from portal.services.network.node_rules import Device, NodeRules
-from portal.services.pairing import Leave
+from portal.services.network.references import Person, References
+from portal.services.network.references import find as find_references
 from portal.services.uniqueness import unique_or_invalid
-from portal.tables import Brand, Credential, Execution, Olt, OltDevice, OltModel, Workflow, WorkflowNode
+from portal.tables import Execution, Olt, OltDevice, Workflow, WorkflowNode
 
 NAME_TAKEN = N_("another OLT has this name")
 ADDRESS_TAKEN = N_("another OLT has this address and port")
@@ -39,16 +39,6 @@ _AT_RESTORE = ("name", "address", "port")
 _HOW_TO_REACH = frozenset({"address", "port", "credential", "timeout", "retries"})
 
 
-@dataclass(frozen=True)
-class References:
-    """The rows that an OLT's brand, model and credential name, and why the credential may be sent to it."""
-
-    brand: Brand
-    model: OltModel | None
-    credential: Credential
-    leave: Leave | None  # None: neither the credential nor where it is sent has changed
-
-
 def create(given: Mapping[str, Any], actor: str, now: datetime, *, by_admin: bool = False) -> int:
     """A new OLT; returns its id. Invalid names each wrong field.
 
@@ -56,7 +46,7 @@ def create(given: Mapping[str, Any], actor: str, now: datetime, *, by_admin: boo
     sent outside its networks.
     """
     with unique_or_invalid(_UNIQUE), transaction() as session:
-        values, references = _checked(session, given, None, _Person(actor, by_admin, now))
+        values, references = _checked(session, given, None, Person(actor, by_admin, now))
         olt = add(session, values, references, actor, now)
         session.flush()
         audit.record(session, actor=actor, action="olt.create", subject=olt, changes=shown(olt), now=now)
@@ -75,7 +65,7 @@ def update(olt_id: int, given: Mapping[str, Any], actor: str, now: datetime, *, 
     """Change an OLT; what `given` leaves out stays. Enabling follows rule 2, disabling ends what waits and runs."""
     with unique_or_invalid(_UNIQUE), transaction() as session:
         olt = workflows.existing_olt(session, olt_id)
-        values, references = _checked(session, given, olt, _Person(actor, by_admin, now))
+        values, references = _checked(session, given, olt, Person(actor, by_admin, now))
         _check_workflow(session, olt, references, now)
         changes = change(session, olt, values, references, actor, now)
     if changes.get("enabled") == [True, False]:
@@ -323,17 +313,8 @@ def _forget(olt: Olt, now: datetime) -> None:
         olt.state, olt.state_since = OltState.UNKNOWN, now
 
 
-@dataclass(frozen=True)
-class _Person:
-    """Who changes something, and when."""
-
-    actor: str
-    by_admin: bool
-    now: datetime
-
-
 def _checked(
-    session: Session, given: Mapping[str, Any], olt: Olt | None, person: _Person
+    session: Session, given: Mapping[str, Any], olt: Olt | None, person: Person
 ) -> tuple[dict[str, Any], References]:  # fmt: skip
     """All values of the OLT as it shall be, and the rows it refers to; Invalid with every error found."""
     read, errors = read_all(_READERS, given)
@@ -345,60 +326,10 @@ def _checked(
         errors |= check_address(values)
         if "name" in values:
             errors |= taken(session, values, olt.id if olt else None)
-    found = _references(session, olt, values, errors, person)
+    found = find_references(session, olt, values, errors, person)
     if errors or found is None:
         raise Invalid(errors)
     return values, found
-
-
-def _references(
-    session: Session, olt: Olt | None, values: dict[str, Any], errors: dict[str, Message], person: _Person
-) -> References | None:  # fmt: skip
-    """The rows named; adds an error that lists what there is for each that does not exist."""
-    brands = {brand.key: brand for brand in session.scalars(select(Brand).order_by(Brand.key))}
-    brand = brands.get(values.get("brand", ""))
-    if brand is None and "brand" not in errors:
-        errors["brand"] = fields.unknown(values.get("brand", ""), brands)
-    models = {model.key: model for model in brand.models} if brand else {}
-    model = models.get(values["model"])
-    if brand and values["model"] and model is None and "model" not in errors:
-        errors["model"] = fields.unknown(values["model"], models)
-    if errors.keys() - {"credential"}:  # without a right address nothing can be said of the credential
-        _credential(session, values, errors)
-        return None
-    credential, leave = _paired(session, olt, values, errors, person)
-    return References(brand, model, credential, leave) if brand and credential else None
-
-
-def _credential(session: Session, values: Mapping[str, Any], errors: dict[str, Message]) -> Credential | None:
-    """The credential named, unless the OLT shall have one of its own."""
-    if values.get("community"):
-        errors.pop("credential", None)
-        return None
-    credential = session.scalar(select(Credential).where(Credential.name == (name := values.get("credential", ""))))
-    if credential is None and "credential" not in errors:
-        errors["credential"] = N_("there is no credential %(name)s: create it first", name=name)
-    return credential
-
-
-def _paired(
-    session: Session, olt: Olt | None, values: dict[str, Any], errors: dict[str, Message], person: _Person
-) -> tuple[Credential | None, Leave | None]:  # fmt: skip
-    """The OLT's credential as it shall be, and why it may be sent there."""
-    credential = _credential(session, values, errors)
-    if errors:
-        return None, None
-    if credential is None:
-        made = credentials.of_olt(session, values["name"], values["community"], person.actor, person.now)
-        values["credential"] = made.name
-        return made, Leave.APPROVED
-    try:
-        return credential, pairing.of_olt(
-            session, olt, credential, credential.networks, values, by_admin=person.by_admin
-        )  # fmt: skip
-    except FieldError as error:
-        errors["address"] = error.message
-        return None, None
 
 
 def _check_workflow(session: Session, olt: Olt, references: References, now: datetime) -> None:
