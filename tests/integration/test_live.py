@@ -6,12 +6,13 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from sqlalchemy import func, select
 
-from jobs.snmp.simulator.farm import Farm
+from jobs.snmp.simulator.farm import Farm, start_farm
 from portal.domain import alerting
-from portal.domain.statuses import AlertKind, ExecutionStatus, NotificationStatus, Severity
+from portal.domain.statuses import AlertKind, ErrorKind, ExecutionStatus, NotificationStatus, Severity
 from portal.extensions import db, transaction
 from portal.models.trial import Trial, TrialMode, TrialStatus
 from portal.services.alerting import alerts, channels
+from portal.services.network import olts
 from portal.services.trying import trials
 from portal.tables import Execution, Notification, Olt, Onu, OnuData, PonPort, QuotaViolation
 from testing.cast import ACTOR
@@ -141,3 +142,27 @@ def test_a_violation_reaches_a_webhook_failing_twice_exactly_once(live: Live, mo
         told = db.session.get_one(QuotaViolation, violation_id)
         assert (hook.refused, hook.titles, told.notified) == (2, ["Quota not met"], True)
         assert told.notified_at == db.session.scalars(select(Notification.sent_at)).one()
+
+
+def test_another_olt_at_the_address_is_not_read_before_a_person_says_that_it_is_the_olt(live: Live) -> None:
+    def serials() -> set[str | None]:
+        return {onu.serial for onu in live.onus(olt) if onu.index_key is not None}
+
+    with start_farm(("huawei@127.0.0.1:0,onus=16,seed=1",)) as farm:
+        port = farm.ports[0]
+        olt = live.olt("OLT-LIMA", port)
+        master = live.node(olt, "discovery", "huawei.onu_state", "discovery", max_retries=0)
+        live.node(olt, "serial", "huawei.onu_serial", master_id=master)
+        live.start("scheduler", "pollers")
+        live.due_now()
+        live.wait_for(ExecutionStatus.SUCCESS)
+    own = serials()
+    with start_farm((f"huawei@127.0.0.1:{port},onus=16,seed=2",)):
+        live.due_now()
+        live.wait_for(ExecutionStatus.FAILED)
+        (failed,) = (one for one in live.executions() if one.status is ExecutionStatus.FAILED)
+        assert failed.error_kind is ErrorKind.OTHER_DEVICE and serials() == own and len(own) == 16
+        olts.accept_device(olt, ACTOR, datetime.now(UTC))
+        live.due_now()
+        live.wait_for(ExecutionStatus.SUCCESS, count=2)
+    assert len(serials() - own) == 16
