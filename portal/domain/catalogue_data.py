@@ -4,8 +4,9 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
+from typing import TypedDict
 
-from portal.domain import oid_text
+from portal.domain import oid_text, units
 from portal.domain.catalogue_rows import CatalogueError, Row
 from portal.domain.formulas import IndexFormula
 from portal.domain.readings import StateLabel, ValueSpec, ValueType
@@ -151,7 +152,7 @@ class OidData:
     sentinels: tuple[int, ...] = ()
     minimum: float | None = None
     maximum: float | None = None
-    unit: str = ""
+    unit: str = ""  # of raw * scale + offset; what readings are kept in follows from their name
     states: str = ""  # name of a state map of the brand
     formula: str = ""  # name of a formula of the brand; empty: the position comes from ifName, or there is none
     candidates: tuple[str, ...] = ()  # formulas of which the OLT's interface names choose one (quirk 20)
@@ -171,6 +172,11 @@ class OidData:
         """Tells rows of one name apart: the models, "" for the whole brand."""
         return ",".join(self.models)
 
+    @property
+    def kept_as(self) -> str:
+        """The name under which its readings are kept."""
+        return self.metric or self.name
+
     def value_spec(self, state_maps: Mapping[str, StateMapData]) -> ValueSpec:
         """How to decode the column; `state_maps` by name. KeyError when its state map is absent."""
         return ValueSpec(
@@ -181,7 +187,7 @@ class OidData:
             sentinels=self.sentinels,
             minimum=self.minimum,
             maximum=self.maximum,
-            unit=self.unit,
+            **in_units(self.kept_as, self.unit),
             states=state_maps[self.states].states if self.states else {},
         )
 
@@ -201,6 +207,19 @@ class BrandData:
     def state_maps_by_name(self) -> dict[str, StateMapData]:
         """For OidData.value_spec."""
         return {item.name: item for item in self.state_maps}
+
+
+class Units(TypedDict):
+    """The fields of a ValueSpec that say in which units numbers come and are kept."""
+
+    unit: str
+    sent_in: str
+
+
+def in_units(metric: str, unit: str) -> Units:
+    """Of a column whose numbers are in `unit` and whose readings are kept as `metric`."""
+    kept = units.kept_in(metric, unit)
+    return {"unit": kept, "sent_in": "" if unit == kept else unit}
 
 
 def is_secret(oid: str) -> bool:
@@ -338,6 +357,10 @@ def _check_oid(row: Row, data: OidData) -> None:
         raise row.fail("scale must not be 0")
     if data.minimum is not None and data.maximum is not None and data.minimum > data.maximum:
         raise row.fail("minimum is above maximum")
+    kept = units.kept_in(data.kept_as, data.unit)
+    if data.type is ValueType.NUMBER and not units.convertible(data.unit, kept):
+        raise row.fail(f"unit {data.unit!r} cannot become {kept}, which {data.kept_as} is kept in: "
+                       f"use {' or '.join(units.accepted(kept))}")  # fmt: skip
     if (data.type is ValueType.STATE) is not bool(data.states):
         raise row.fail("states names a state map; it is needed for type state and for no other")
     _check_index(row, data)

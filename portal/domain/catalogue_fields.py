@@ -8,7 +8,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from portal.domain import fields, oid_text
+from portal.domain import fields, oid_text, units
 from portal.domain.catalogue_data import MAX_SAFE_INTERVAL, Access, Confidence, OidData, Shape, is_secret
 from portal.domain.fields import FieldError, Reader, shown
 from portal.domain.formulas import KINDS
@@ -138,6 +138,16 @@ def entry_of_data(data: OidData) -> dict[str, Any]:
         "description": data.description,
     }  # fmt: skip
     return entry_of(entry)
+
+
+def wrong_unit(values: Mapping[str, Any]) -> Message | None:
+    """Why numbers in the unit that OID_READERS gave cannot be kept under their name; None where they can."""
+    metric, given = values.get("metric") or values["name"], values["unit"]
+    kept = units.kept_in(metric, given)
+    if values["type"] != ValueType.NUMBER or units.convertible(given, kept):
+        return None
+    return N_("%(metric)s is kept in %(unit)s: give %(accepted)s, and the scale that makes it so, not %(given)s",
+              metric=metric, unit=kept, accepted=", ".join(units.accepted(kept)), given=shown(given))  # fmt: skip
 
 
 def misplaced(message: str, prefix: str) -> tuple[str, Message]:

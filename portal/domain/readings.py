@@ -9,7 +9,8 @@ from decimal import Decimal
 from enum import StrEnum
 from typing import NamedTuple
 
-from portal.domain import serials
+from portal.domain import serials, units
+from portal.domain.units import DBM
 
 RawValue = int | bytes | str | None
 """What a session hands over: int for numeric types, bytes for octet strings, str for OIDs and IP addresses,
@@ -24,7 +25,7 @@ CUT = "\N{REPLACEMENT CHARACTER}"
 NOT_LISTED = "not in the table"  # of a column that was walked to its end without a row for this ONU
 ANOTHER_ONU = "another ONU"  # it was read at a place where another ONU was found afterwards
 
-DBM = "dBm"
+NO_LIGHT = "no light"  # a power of 0 mW: there is no dBm for it
 DBM_RANGE = (-50.0, 10.0)  # no optical module reports light outside of this; what does is a disguised "no value"
 DECIMALS = 4
 COUNTER_OCTETS = 8
@@ -35,8 +36,7 @@ REMEMBERED = 20_000  # raw values of one column whose decoding is kept at hand
 SHORT = 1 << 40  # below, a number times its scale keeps more digits than DECIMALS asks for
 
 _NUMBER = re.compile(r"(?<![\w.,])[-+]?[0-9]{1,20}(?:\.[0-9]{1,20})?(?![.,]?[0-9])", re.ASCII)
-_WITH_UNIT = re.compile(r"([-+]?[0-9]{1,20}(?:\.[0-9]{1,20})?)\s*([A-Za-z°%]{1,6})")
-_FACTORS = {("km", "m"): Decimal(1000), ("m", "km"): Decimal("0.001")}  # unit of the text, unit of the column
+_WITH_UNIT = re.compile(r"([-+]?[0-9]{1,20}(?:\.[0-9]{1,20})?)\s*([A-Za-z°%\u00b5\u03bc]{1,6})")
 _BEFORE_DBM = re.compile(r"([-+]?[0-9]{1,20}(?:\.[0-9]{1,20})?)\s*dBm", re.IGNORECASE | re.ASCII)
 _STATE_CODE = re.compile(r"\s*(-?[0-9]{1,10})\s*", re.ASCII)
 _BREAKS = re.compile(r"[\r\n\t]+")
@@ -76,7 +76,8 @@ class ValueSpec:
     sentinels: tuple[int, ...] = ()  # raw numbers that mean "no value"
     minimum: float | None = None  # decoded values outside are "no reading"
     maximum: float | None = None
-    unit: str = ""  # "dBm" without minimum or maximum means -50..+10
+    unit: str = ""  # that readings are kept in; "dBm" without minimum or maximum means -50..+10
+    sent_in: str = ""  # unit of raw * scale + offset, where it is another one (portal.domain.units)
     states: Mapping[int, StateLabel] = field(default_factory=dict)
     encoding: str = ""  # of texts that are not UTF-8; a setting of the OLT, since SNMP declares none
 
@@ -217,7 +218,7 @@ def _number(spec: ValueSpec, raw: int | bytes | str) -> _Decoded:
         number = _number_in(text)
         stated = _stated(spec, text, number) if number is not None and number not in spec.sentinels else None
         if stated is not None:
-            return _within(spec, round(float(stated), DECIMALS) + 0.0)
+            return _converted(spec, *stated)
     if number is None:
         shown = clean_text(raw) if isinstance(raw, bytes | str) else ""
         return _Decoded(reason=f"no number in {shown[:40]!r}"[:MAX_REASON] if shown else EMPTY)
@@ -233,7 +234,7 @@ def _short(spec: ValueSpec, raw: int) -> _Decoded:
     bits = spec.signed_bits
     if bits and 1 << (bits - 1) <= raw < 1 << bits:
         raw -= 1 << bits
-    return _within(spec, round(raw * spec.scale + spec.offset, DECIMALS) + 0.0)  # no "-0.0"
+    return _converted(spec, raw * spec.scale + spec.offset, spec.sent_in)
 
 
 def _number_in(text: str) -> Decimal | None:
@@ -245,17 +246,16 @@ def _number_in(text: str) -> Decimal | None:
     return Decimal(plain[0]) if plain else None
 
 
-def _stated(spec: ValueSpec, text: str, number: Decimal) -> Decimal | None:
-    """The value of a text that says it itself; None for a number that is still to be scaled.
+def _stated(spec: ValueSpec, text: str, number: Decimal) -> tuple[float, str] | None:
+    """The value of a text that says it itself, and its unit; None for a number that is still to be scaled.
 
     It has a unit behind it, or a decimal point where the column's numbers are scaled and therefore whole.
     """
     written = _WITH_UNIT.search(text)
-    unit = written[2].lower() if written and Decimal(written[1]) == number else ""
-    factor = Decimal(1) if unit == spec.unit.lower() else _FACTORS.get((unit, spec.unit.lower()))
-    if unit and factor is not None:
-        return number * factor
-    return number if spec.scale != 1 and number != number.to_integral_value() else None
+    unit = written[2] if written and Decimal(written[1]) == number else ""
+    if unit and units.convertible(unit, spec.unit):
+        return float(number), unit
+    return (float(number), spec.sent_in) if spec.scale != 1 and number != number.to_integral_value() else None
 
 
 def _folded(number: Decimal, bits: int) -> Decimal:
@@ -268,7 +268,19 @@ def _folded(number: Decimal, bits: int) -> Decimal:
 def _scaled(spec: ValueSpec, number: Decimal) -> _Decoded:
     # Decimal, because -22.88 must not become -22.880000000000003 on its way to a page.
     exact = number * Decimal(str(spec.scale)) + Decimal(str(spec.offset))
-    return _within(spec, round(float(exact), DECIMALS) + 0.0)  # no "-0.0"
+    return _converted(spec, float(exact), spec.sent_in)
+
+
+def _converted(spec: ValueSpec, number: float, sent_in: str) -> _Decoded:
+    if sent_in:
+        try:
+            found = units.converted(number, sent_in, spec.unit)
+        except ValueError as error:  # a row of one's own from before units were checked
+            return _Decoded(reason=str(error)[:MAX_REASON])
+        if found is None:
+            return _Decoded(reason=NO_LIGHT)
+        number = found
+    return _within(spec, round(number, DECIMALS) + 0.0)  # no "-0.0"
 
 
 def _within(spec: ValueSpec, value: float) -> _Decoded:

@@ -6,6 +6,7 @@ from typing import Any
 from sqlalchemy import Select, func, select
 from sqlalchemy.orm import joinedload, selectinload
 
+from portal.domain import units
 from portal.extensions import db
 from portal.tables import Brand, Credential, Oid, Olt
 
@@ -81,8 +82,9 @@ def oid_choices(brand_id: int) -> list[OidChoice]:
 
 def choice_of(oid: Oid) -> OidChoice:
     """A row of the catalogue as it is offered; its brand is loaded."""
+    unit = units.kept_in(oid.metric or oid.name, oid.unit)
     return OidChoice(
-        oid.key, oid.oid, oid.kind, oid.variant, oid.description, oid.unit, oid.safe_interval, oid.shape == "scalar"
+        oid.key, oid.oid, oid.kind, oid.variant, oid.description, unit, oid.safe_interval, oid.shape == "scalar"
     )
 
 

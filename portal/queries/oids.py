@@ -1,11 +1,13 @@
 """Reads the catalogue's own pages: the list of OIDs with its filters, single rows, formulas and state maps."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
 from sqlalchemy import ColumnElement, Select, String, func, literal, literal_column, or_, select
 from sqlalchemy.orm import contains_eager, joinedload
 
+from portal.domain.units import kept_in
 from portal.extensions import db
 from portal.queries import keyset
 from portal.queries.matching import contains
@@ -111,6 +113,15 @@ def models(brand_key: str) -> list[tuple[str, str]]:
 def purposes() -> list[str]:
     """Names under which readings of the catalogue are kept: what a filter offers."""
     return list(db.session.scalars(select(_PURPOSE).distinct().order_by(_PURPOSE)))
+
+
+def units(brand_id: int, metrics: Iterable[str]) -> dict[str, str]:
+    """Units of these readings' columns, as the brand's rows of the catalogue name them. One SQL statement, or none."""
+    wanted = [metric for metric in metrics if not kept_in(metric, "")]
+    if not wanted:
+        return {}
+    query = select(_PURPOSE, Oid.unit).where(Oid.brand_id == brand_id, _PURPOSE.in_(wanted), Oid.unit != "")
+    return {metric: unit for metric, unit in db.session.execute(query)}
 
 
 def get(oid_id: int) -> Oid | None:

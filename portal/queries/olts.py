@@ -313,8 +313,10 @@ def _counted_ports(olt_id: int) -> dict[Place, tuple[int | None, int]]:
 
 
 def _named_ports(olt_id: int) -> dict[Place, str]:
+    """The ports themselves: where a device lists ONUs as interfaces, those are not what their port is called."""
     query = select(func.coalesce(PonPort.frame, 0), PonPort.slot, PonPort.port, PonPort.name)
-    return {(row[0], row[1], row[2]): row[3] for row in db.session.execute(query.where(PonPort.olt_id == olt_id))}
+    query = query.where(PonPort.olt_id == olt_id, PonPort.onu_number.is_(None))
+    return {(row[0], row[1], row[2]): row[3] for row in db.session.execute(query)}
 
 
 def last_executions(olt_id: int, limit: int = 10) -> list[Execution]:

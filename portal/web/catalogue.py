@@ -9,6 +9,7 @@ from flask_babel import lazy_gettext as _l
 from flask_login import current_user
 from werkzeug.wrappers import Response as BaseResponse
 
+from portal.domain import units
 from portal.domain.catalogue_data import BrandData, parse
 from portal.domain.formulas import IndexFormula, Interface
 from portal.domain.proof import Agreement
@@ -122,11 +123,12 @@ def _one(oid_id: int) -> Oid:
 def oid(oid_id: int) -> Response:
     """One row: every field, where it comes from, and the preview: ?raw=, ?index=, ?place=, ?olt=."""
     row = _one(oid_id)
-    differs = service.differences(row) if row.edited else {}
+    data, differs = service.data_of(row), service.differences(row) if row.edited else {}
     return live.render(
         "catalogue/oid.html",
         row=row,
-        data=service.data_of(row),
+        data=data,
+        kept_unit=units.kept_in(data.kept_as, data.unit),
         differs=differs,
         face=CONFIDENCE.get(row.confidence, CONFIDENCE["medium"]),
         shapes=SHAPES,
@@ -147,10 +149,10 @@ def asked() -> Asked:
 
 def preview_of(make: Callable[[], explaining.Recipe], brand_id: int | None) -> dict[str, object]:
     """What catalogue/_try.html and _preview.html need. `make` may raise Invalid: then the preview says why."""
-    wanted, chosen, coded = asked(), args.number("olt"), False
+    wanted, chosen, coded, unit = asked(), args.number("olt"), False, ""
     try:
         recipe = make()
-        coded = recipe.value.type is ValueType.STATE
+        coded, unit = recipe.value.type is ValueType.STATE, recipe.value.unit
         made = explaining.preview(recipe, wanted, _interfaces(chosen))
         problems = [said(text) for text in (made.problems or {}).values()]
     except Invalid as refused:
@@ -158,7 +160,7 @@ def preview_of(make: Callable[[], explaining.Recipe], brand_id: int | None) -> d
                                      for name, text in refused.errors.items()]  # fmt: skip
     return {
         "asked": wanted, "olt": chosen, "olts": oids.olts_with_names(brand_id), "preview": made, "problems": problems,
-        "verdicts": VERDICTS, "coded": coded,
+        "verdicts": VERDICTS, "coded": coded, "unit": unit,
     }  # fmt: skip
 
 

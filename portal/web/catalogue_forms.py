@@ -80,7 +80,11 @@ class OidForm(ErrorForm):
     type = Select(_l("Type"), choices=_options(TYPE_LABELS))
     scale = StringField(_l("Scale"), default="1", validators=[Length(max=30)])
     offset = StringField(_l("Offset"), default="0", validators=[Length(max=30)])
-    unit = StringField(_l("Unit"), validators=[Length(max=20)])
+    unit = StringField(
+        _l("Unit"),
+        validators=[Length(max=20)],
+        description=_l("Of raw × scale + offset. Light in mW or µW is kept in dBm."),
+    )
     signed_bits = StringField(
         _l("Signed bits"),
         default="0",

@@ -8,31 +8,41 @@ from flask_babel import LazyString
 from flask_babel import gettext as _
 from flask_babel import lazy_gettext as _l
 
-from portal.domain.readings import ANOTHER_ONU, EMPTY, NO_SUCH_INSTANCE, NOT_LISTED, OUT_OF_RANGE, UNSUPPORTED
+from portal.domain.readings import (
+    ANOTHER_ONU,
+    EMPTY,
+    NO_LIGHT,
+    NO_SUCH_INSTANCE,
+    NOT_LISTED,
+    OUT_OF_RANGE,
+    UNSUPPORTED,
+)
 from portal.domain.series import Step
+from portal.domain.units import EPON, kept_in
 from portal.web.state_words import state_word
 
 
 class Metric(NamedTuple):
-    """Name, unit and decimals of a reading. `coded`: a number to which a state map gives a label."""
+    """Name and decimals of a reading, None as many as it has. `coded`: a number to which a state map gives a label.
+
+    `unit`: what it is kept in.
+    """
 
     label: LazyString | str
-    unit: LazyString | str = ""
-    digits: int = 0
+    digits: int | None = 0
     coded: bool = False
+    unit: LazyString | str = ""
 
-
-EPON = "epon_"  # an EPON table beside the GPON one: the same reading of other ONUs
 
 METRICS: dict[str, Metric] = {
-    "onu_rx_power": Metric(_l("Received by the ONU"), "dBm", 1),
-    "onu_olt_rx_power": Metric(_l("Received by the OLT"), "dBm", 1),
-    "onu_tx_power": Metric(_l("Sent by the ONU"), "dBm", 1),
-    "onu_catv_rx_power": Metric(_l("CATV received"), "dBm", 1),
-    "onu_distance": Metric(_l("Distance"), "m"),
-    "onu_temperature": Metric(_l("Temperature"), "°C", 1),
-    "onu_voltage": Metric(_l("Voltage"), "V", 2),
-    "onu_bias_current": Metric(_l("Bias current"), "mA", 1),
+    "onu_rx_power": Metric(_l("Received by the ONU"), 1),
+    "onu_olt_rx_power": Metric(_l("Received by the OLT"), 1),
+    "onu_tx_power": Metric(_l("Sent by the ONU"), 1),
+    "onu_catv_rx_power": Metric(_l("CATV received"), 1),
+    "onu_distance": Metric(_l("Distance")),
+    "onu_temperature": Metric(_l("Temperature"), 1),
+    "onu_voltage": Metric(_l("Voltage"), 2),
+    "onu_bias_current": Metric(_l("Bias current"), 1),
     "onu_state": Metric(_l("State"), coded=True),
     "onu_admin_state": Metric(_l("Administrative state"), coded=True),
     "onu_config_state": Metric(_l("Configuration state"), coded=True),
@@ -50,7 +60,7 @@ METRICS: dict[str, Metric] = {
     "onu_line_profile": Metric(_l("Line profile")),
     "onu_service_profile": Metric(_l("Service profile")),
     "onu_profile": Metric(_l("Profile")),
-    "onu_uptime": Metric(_l("Up for"), "s"),
+    "onu_uptime": Metric(_l("Up for")),
     "last_online": Metric(_l("Last online")),
     "last_offline": Metric(_l("Last offline")),
     "last_down_cause": Metric(_l("Cause of the last outage"), coded=True),
@@ -64,19 +74,19 @@ METRICS: dict[str, Metric] = {
     "pon_port_description": Metric(_l("Description of the port")),
     "pon_port_state": Metric(_l("State of the port"), coded=True),
     "pon_port_onu_count": Metric(_l("ONUs of the port")),
-    "pon_port_tx_power": Metric(_l("Sent by the port"), "dBm", 1),
-    "pon_port_temperature": Metric(_l("Temperature of the port"), "°C", 1),
+    "pon_port_tx_power": Metric(_l("Sent by the port"), 1),
+    "pon_port_temperature": Metric(_l("Temperature of the port"), 1),
     "pon_port_admin_state": Metric(_l("Administrative state of the port"), coded=True),
     "pon_port_last_down_cause": Metric(_l("Cause of the port's last outage"), coded=True),
-    "pon_port_voltage": Metric(_l("Voltage of the port"), "V", 2),
-    "pon_port_bias_current": Metric(_l("Bias current of the port"), "mA", 1),
-    "if_high_speed": Metric(_l("Speed of the port"), "Mbit/s"),
+    "pon_port_voltage": Metric(_l("Voltage of the port"), 2),
+    "pon_port_bias_current": Metric(_l("Bias current of the port"), 1),
+    "if_high_speed": Metric(_l("Speed of the port")),
     "onu_serial_text": Metric(_l("Serial number")),
     "sys_descr": Metric(_l("What the device says it is")),
     "sys_object_id": Metric(_l("Identifier of the device's kind")),
     "sys_name": Metric(_l("Name of the device")),
     "sys_location": Metric(_l("Place of the device")),
-    "sys_up_time": Metric(_l("Up for"), "s"),
+    "sys_up_time": Metric(_l("Up for")),
     "onu_slot": Metric(_l("Slot of the ONU")),
     "onu_pon": Metric(_l("PON port of the ONU")),
     "onu_id": Metric(_l("Number of the ONU")),
@@ -84,9 +94,9 @@ METRICS: dict[str, Metric] = {
     "onu_alarms": Metric(_l("Alarms")),
     "onu_auth_mode": Metric(_l("Way of authentication")),
     "onu_boot_version": Metric(_l("Version of the boot loader")),
-    "onu_connected_time": Metric(_l("Connected for"), "s"),
+    "onu_connected_time": Metric(_l("Connected for")),
     "onu_count": Metric(_l("ONUs of the OLT")),
-    "onu_cpu": Metric(_l("Processor"), "%"),
+    "onu_cpu": Metric(_l("Processor")),
     "onu_equipment_id": Metric(_l("Equipment identifier")),
     "onu_eth_port_count": Metric(_l("Ethernet ports")),
     "onu_firmware_active": Metric(_l("Firmware in use"), coded=True),
@@ -97,11 +107,11 @@ METRICS: dict[str, Metric] = {
     "onu_o_state": Metric(_l("Activation state (O1 to O7)"), coded=True),
     "onu_omcc_state": Metric(_l("Management channel (OMCC)"), coded=True),
     "onu_online_flag": Metric(_l("Online")),
-    "onu_online_seconds": Metric(_l("Online for"), "s"),
+    "onu_online_seconds": Metric(_l("Online for")),
     "onu_row_status": Metric(_l("State of the row"), coded=True),
     "onu_state_if": Metric(_l("State of the interface"), coded=True),
-    "onu_traffic_down": Metric(_l("Traffic to the ONU"), _l("octets")),
-    "onu_traffic_up": Metric(_l("Traffic from the ONU"), _l("octets")),
+    "onu_traffic_down": Metric(_l("Traffic to the ONU")),
+    "onu_traffic_up": Metric(_l("Traffic from the ONU")),
     "onu_unauth_loid": Metric(_l("LOID of an ONU that is not provisioned")),
     "onu_unauth_model": Metric(_l("Model of an ONU that is not provisioned")),
     "onu_unauth_pon": Metric(_l("PON port of an ONU that is not provisioned")),
@@ -109,44 +119,45 @@ METRICS: dict[str, Metric] = {
     "onu_unauth_slot": Metric(_l("Slot of an ONU that is not provisioned")),
     "onu_unauth_time": Metric(_l("When an ONU that is not provisioned was found")),
     "onu_unauth_type": Metric(_l("Type of an ONU that is not provisioned")),
-    "card_cpu": Metric(_l("Processor of the card"), "%"),
-    "card_memory": Metric(_l("Memory of the card"), "%"),
+    "card_cpu": Metric(_l("Processor of the card")),
+    "card_memory": Metric(_l("Memory of the card")),
     "card_name": Metric(_l("Name of the card")),
     "card_port_count": Metric(_l("Ports of the card")),
     "card_serial": Metric(_l("Serial number of the card")),
     "card_state": Metric(_l("State of the card"), coded=True),
-    "card_temperature": Metric(_l("Temperature of the card"), "°C", 1),
+    "card_temperature": Metric(_l("Temperature of the card"), 1),
     "card_type": Metric(_l("Type of the card")),
-    "mgmt_card_cpu": Metric(_l("Processor of the control card"), "%"),
-    "mgmt_card_memory": Metric(_l("Memory of the control card"), "%"),
-    "if_counter_discontinuity": Metric(_l("Counters began anew"), "s"),
+    "mgmt_card_cpu": Metric(_l("Processor of the control card")),
+    "mgmt_card_memory": Metric(_l("Memory of the control card")),
+    "if_counter_discontinuity": Metric(_l("Counters began anew")),
     "if_in_octets": Metric(_l("Octets received by the port")),
-    "if_last_change": Metric(_l("Last change of the port's state"), "s"),
+    "if_last_change": Metric(_l("Last change of the port's state")),
     "if_out_octets": Metric(_l("Octets sent by the port")),
     "if_type": Metric(_l("Type of the port"), coded=True),
     "interface_admin_state": Metric(_l("Administrative state of the interface")),
-    "interface_rx_level": Metric(_l("Received by the interface"), "dBm", 1),
+    "interface_rx_level": Metric(_l("Received by the interface"), 1),
     "interface_state": Metric(_l("State of the interface")),
-    "interface_tx_level": Metric(_l("Sent by the interface"), "dBm", 1),
-    "pon_port_farthest": Metric(_l("Farthest ONU of the port"), "km"),
+    "interface_tx_level": Metric(_l("Sent by the interface"), 1),
+    "pon_port_farthest": Metric(_l("Farthest ONU of the port")),
     "pon_port_laser": Metric(_l("Laser of the port"), coded=True),
     "pon_port_onu_illegal_count": Metric(_l("ONUs of the port that are not provisioned")),
     "pon_port_onu_inactive_count": Metric(_l("ONUs of the port that are offline")),
     "pon_port_onu_online_count": Metric(_l("ONUs of the port that are online")),
-    "pon_port_rx_power": Metric(_l("Received by the port"), "dBm", 1),
-    "pon_port_rx_power_sfp": Metric(_l("Received by the port's module"), "dBm", 1),
+    "pon_port_rx_power": Metric(_l("Received by the port"), 1),
+    "pon_port_rx_power_sfp": Metric(_l("Received by the port's module"), 1),
     "pon_port_sfp_class": Metric(_l("Class of the port's module")),
     "pon_port_sfp_model": Metric(_l("Model of the port's module")),
     "pon_port_sfp_serial": Metric(_l("Serial number of the port's module")),
     "pon_port_sfp_state": Metric(_l("State of the port's module"), coded=True),
     "pon_port_sfp_vendor": Metric(_l("Maker of the port's module")),
-    "pon_port_tx_power_sfp": Metric(_l("Sent by the port's module"), "dBm", 1),
-    "pon_port_wavelength": Metric(_l("Wavelength of the port"), "nm"),
+    "pon_port_tx_power_sfp": Metric(_l("Sent by the port's module"), 1),
+    "pon_port_wavelength": Metric(_l("Wavelength of the port")),
     "sys_contact": Metric(_l("Contact")),
-    "system_cpu": Metric(_l("Processor of the OLT"), "%"),
-    "system_temperature": Metric(_l("Temperature of the OLT"), "°C", 1),
+    "system_cpu": Metric(_l("Processor of the OLT")),
+    "system_temperature": Metric(_l("Temperature of the OLT"), 1),
     "system_version": Metric(_l("Software of the OLT")),
 }
+_UNIT_WORDS = {"octets": _l("octets")}
 
 NO_NUMBER = "no number in "  # and then what the device sent
 _REASONS: dict[str, LazyString] = {
@@ -154,6 +165,7 @@ _REASONS: dict[str, LazyString] = {
     NO_SUCH_INSTANCE: _l("The device does not have this value"),
     OUT_OF_RANGE: _l("Not a possible value"),
     EMPTY: _l("Empty"),
+    NO_LIGHT: _l("No light"),
     "never": _l("Never"),
     NOT_LISTED: _l("The device's table has no row for this ONU"),
     "no serial": _l("No serial number in it"),
@@ -172,9 +184,11 @@ def reason(text: str) -> LazyString | str:
     return _REASONS.get("sentinel" if text.startswith("sentinel ") else text, text)
 
 
-def metric(name: str) -> Metric:
-    """The metric's face; one that is not known is called by its key."""
-    return METRICS.get(name) or METRICS.get(name.removeprefix(EPON)) or Metric(name)
+def metric(name: str, unit: str = "") -> Metric:
+    """The metric's face; one that is not known is called by its key. `unit`: of its column in the catalogue."""
+    found = METRICS.get(name) or METRICS.get(name.removeprefix(EPON)) or Metric(name, None)
+    kept = kept_in(name, unit)
+    return found._replace(unit=_UNIT_WORDS.get(kept, kept))
 
 
 def meaning(key: str) -> str:

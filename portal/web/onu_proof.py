@@ -34,6 +34,8 @@ def _arithmetic(spec: ValueSpec, reading: Reading) -> str:
         text += f" × {exact(spec.scale)}"
     if spec.offset:
         text += f" {'+' if spec.offset > 0 else '−'} {exact(abs(spec.offset))}"  # noqa: RUF001  (a minus is meant)
+    if spec.sent_in:
+        text += f"{THIN}{spec.sent_in}"
     return f"{text} = {exact(reading.value)}{THIN}{spec.unit}".rstrip()
 
 

@@ -13,7 +13,7 @@ from werkzeug.wrappers import Response as BaseResponse
 
 from portal.domain import serials
 from portal.domain.statuses import Presence, Role
-from portal.queries import keyset, olts, onu_detail, onu_power, onus
+from portal.queries import keyset, oids, olts, onu_detail, onu_power, onus
 from portal.services.errors import ServiceError
 from portal.services.network import onus as service
 from portal.tables import Olt
@@ -185,6 +185,7 @@ def detail(onu_id: int) -> Response:
         events=onu_events.told(onu_detail.events(onu_id)),
         next_run=olts.expected(onu.olt, onu_detail.next_read(onu.olt_id)),
         metrics=metrics,
+        units=oids.units(onu.olt.brand_id, [name for name, one in row.readings.items() if one.number is not None]),
         **({} if wants_fragment() else _power(onu_id)),
     )
 

@@ -109,13 +109,14 @@ def test_back_to_what_is_shipped_takes_the_edit_away(session: Session) -> None:
 
 def test_a_shipped_row_keeps_its_name_and_models_whatever_is_sent(session: Session) -> None:
     row = oid(session, "onu_rx_power")
-    catalogue_edit.save_oid(row.id, typed(row, name="other", models="MA5600T", unit="dB"), ACTOR, NOW)
-    assert (row.name, row.variant, row.unit) == ("onu_rx_power", "", "dB")
+    catalogue_edit.save_oid(row.id, typed(row, name="other", models="MA5600T", unit="mW"), ACTOR, NOW)
+    assert (row.name, row.variant, row.unit) == ("onu_rx_power", "", "mW")
 
 
 BROKEN: dict[str, list[dict[str, str]]] = {
     "oid": [{"oid": PASSWORD}, {"oid": "1.3.6.1.4.1.2011.6.128.1.1.2.43"}, {"oid": "one.two"}],
     "scale": [{"scale": "much"}, {"scale": "0"}],
+    "unit": [{"unit": "dB", "metric": "onu_rx_power"}, {"unit": "mW", "metric": "onu_distance"}],
     "minimum": [{"minimum": "5", "maximum": "1"}],
     "states": [{"type": "state"}],
     "formula": [{"formula": "nobody"}],
@@ -126,7 +127,7 @@ BROKEN: dict[str, list[dict[str, str]]] = {
     "source": [{"source": " "}],
     "safe_interval": [{"safe_interval": "soon"}],
     "": [{"models": "C320"}, {"access": "walk"}],
-    "models": [{"name": "onu_rx_power"}],
+    "models": [{"name": "onu_rx_power", "unit": "dBm"}],
 }
 
 

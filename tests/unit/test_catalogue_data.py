@@ -39,9 +39,9 @@ def broken(data: BrandData, row: OidData) -> list[str]:
         "states, and nothing else, have a map": bool(spec.states) is (row.type is ValueType.STATE),
         "it holds no secret": not is_secret(row.oid),
         "it has a source": bool(row.source),
-        # The index of a UFiber ONU is its serial: no position is in it.
+        # The index of a UFiber ONU is its serial, that of a Calix AXOS a running number: no position is in them.
         "an ONU's position comes from its index or its interface's name": (
-            row.shape is not Shape.ONU or bool(row.formula) or row.by_name or data.key == "ufiber"
+            row.shape is not Shape.ONU or bool(row.formula) or row.by_name or data.key in ("ufiber", "calix")
         ),
         "only numbers have a dead band": row.dead_band is None or row.type is ValueType.NUMBER,
     }
@@ -191,6 +191,8 @@ def put(row: int, **given: Any) -> Edit:
         (put(1, type="float"), "type is 'float', use one of number, text"),
         (put(1, scale="0.01"), "scale must be a number"),
         (put(1, scale=0), "scale must not be 0"),
+        (put(1, unit="dB"), "unit 'dB' cannot become dBm, which onu_rx_power is kept in"),
+        (put(1, unit="mW", metric="onu_distance"), "unit 'mW' cannot become m, which onu_distance is kept in"),
         (put(1, scale=float("nan")), "scale must be a number"),
         (put(1, minimum=5, maximum=1), "minimum is above maximum"),
         (put(1, sentinels=[1.5]), "sentinels must be a whole number"),

@@ -58,6 +58,16 @@ ZTE_POWERS = {3560: -22.88, 5000: -20.0, 16050: 2.1, 64036: -33.0}
         (("generic.sys_up_time",), {4294967295: 42949672.95}),
         (number(), {b"30.67 C": 30.67, "12": 12.0, 0: 0.0}),
         (number(scale=-1.0), {0: 0.0}),
+        (number(scale=0.0001, unit="dBm", sent_in="mW"), {301: -15.2143, 17: -27.6955, 43032: 6.3379, b"17": -27.6955}),
+        (number(scale=0.1, unit="dBm", sent_in="µW"), {301: -15.2143, 1: -40.0}),
+        (number(unit="dBm", sent_in="uw"), {30: -15.2288}),
+        (number(unit="dBm", sent_in="nW"), {100: -40.0}),
+        (
+            number(scale=0.0001, unit="dBm", sent_in="mW"),
+            {b"-20.05 dBm": -20.05, b"0.01 mW": -20.0, "10 \u03bcW": -20.0},
+        ),
+        (number(unit="V", sent_in="mV"), {3307: 3.307, b"3.3 V": 3.3}),
+        (number(unit="mA", sent_in="µA"), {12478: 12.478}),
     ],
 )
 def test_a_worked_value_decodes_exactly(spec: Spec, values: dict[RawValue, float]) -> None:
@@ -65,6 +75,14 @@ def test_a_worked_value_decodes_exactly(spec: Spec, values: dict[RawValue, float
     # As Python writes them: no -22.880000000000003, no -0.0.
     assert {raw: repr(one.value) for raw, one in found.items()} == {raw: repr(value) for raw, value in values.items()}
     assert {one.reason for one in found.values()} == {""}
+
+
+def test_a_power_of_nothing_is_no_light_and_an_unknown_unit_no_value() -> None:
+    milliwatts, foreign = (number(scale=0.0001, unit="dBm", sent_in=unit) for unit in ("mW", "furlong"))
+    dark = {decode(milliwatts, "1", raw)[1::2] for raw in (0, -1, -(2**63), b"0", b"0.00 mW", b"-0.5", 1 << 63)}
+    assert dark == {(None, "no light"), (None, "out of range")}
+    assert decode(DBM_TEXT, "1", b"0.00 mW")[1::2] == (None, "no light")
+    assert decode(foreign, "1", 301)[1::2] == (None, "no way from furlong to dBm")
 
 
 SENTINELS = [

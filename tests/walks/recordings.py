@@ -57,20 +57,21 @@ class Unread:
 
 
 _NOT_KNOWN = "the catalogue does not know the maker"
-_NO_COLUMN = "the catalogue has no columns for this maker"
+_NO_READING = "the catalogue has no reading of this kind"
 UNREAD = (
     Unread(
-        "axos_e7-2", "1.3.6.1.4.1.6321.1.2.4.2.6.1.1", 2060,
-        "206 ONTs: id, states, dying gasp, three powers, firmware, CLEI code",
-        "powers in 1/10000 mW need a logarithm, which scale and offset cannot express; the index is a running number, "
-        "so no ONT has a place",
+        "axos_e7-2", "1.3.6.1.4.1.6321.1.2.4.2.6.1.1", 412, "206 ONTs: index, dying gasp",
+        "each row's OID ends in the index; dying gasp says yes of all 206, also of those that are lit",
     ),
-    Unread("axos_e7-2", "1.3.6.1.4.1.6321.1.2.4.2.4.1.1", 24, "2 cards", _NO_COLUMN),
     Unread(
-        "axos_e7-2", "1.3.6.1.4.1.6321.1.2.4.2.4.2.1", 64, "8 PON ports: names, states, optics",
-        f"{_NO_COLUMN}; powers need a logarithm here too",
+        "axos_e7-2", "1.3.6.1.4.1.6321.1.2.4.2.4.1.1", 18,
+        "2 cards: shelf, slot, type as a number, firmware, power level, CLEI code, MAC addresses", _NO_READING,
     ),
-    Unread("axos_e7-2", "1.3.6.1.4.1.6321.1.2.4.2.5.10.0", 1, "serial number of the shelf", _NO_COLUMN),
+    Unread(
+        "axos_e7-2", "1.3.6.1.4.1.6321.1.2.4.2.4.2.1", 16, "8 PON ports: index, name",
+        "the interface table has both",
+    ),
+    Unread("axos_e7-2", "1.3.6.1.4.1.6321.1.2.4.2.5.10.0", 1, "serial number of the shelf", _NO_READING),
     Unread(
         "huawei-ont_centreon", "1.3.6.1.4.1.2011.6.128.1.1.2.43.1.10", 3, "row status of 3 ONTs",
         "it tells whether the entry is configured, not how the ONT is; the column that says online or offline is not "

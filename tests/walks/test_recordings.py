@@ -1,5 +1,6 @@
 """Every recorded walk: served, recognised, read through the product, and compared with the recording itself."""
 
+import math
 import re
 from collections.abc import Callable
 
@@ -12,6 +13,7 @@ from portal.domain.catalogue_data import Access
 from portal.domain.oid_text import is_under
 from portal.domain.readings import Reading
 from portal.domain.statuses import NodeKind
+from portal.queries import olts as olt_queries
 from portal.services.cataloguing import catalogue, index_families
 from portal.tables import Oid, Olt, Onu, OnuData, PonPort
 from tests.walks.product import Reader, add_olt, in_groups, probe, rows_of
@@ -174,6 +176,67 @@ def read_numbers(
 def none_of(*sentinels: int, scale: float = 1.0, digits: int = 4) -> Callable[[Line], float | None]:
     """A number that is none of the sentinels, scaled."""
     return lambda line: None if line.number in sentinels else round(line.number * scale, digits)
+
+
+# --- Calix
+
+
+def milliwatts(line: Line) -> float | None:
+    """1/10000 mW in dBm."""
+    return round(10 * math.log10(line.number / 10_000), 4) if line.number > 0 else None
+
+
+def test_the_206_onts_of_a_recorded_axos_have_state_id_and_three_powers_in_dbm(
+    shelf: Session, ports: dict[str, int]
+) -> None:
+    olt, table = olt_of(shelf, ports, "axos_e7-2"), "1.3.6.1.4.1.6321.1.2.4.2.6.1.1"
+    lines = {number: column_of("axos_e7-2", f"{table}.{number}") for number in range(1, 11)}
+    assert {len(rows) for rows in lines.values()} == {206}
+    powers = {"onu_rx_power": 6, "onu_tx_power": 7, "onu_olt_rx_power": 8}
+    columns = ["onu_description", *powers, "onu_firmware", "onu_equipment_id"]
+    read = Reader(shelf, olt).read(NodeKind.DISCOVERY, ["onu_state"], [(NodeKind.GET, columns)])
+    onus = list(shelf.scalars(select(Onu).where(Onu.olt_id == olt.id)))
+    assert {onu.index_key: (onu.description, onu.online, onu.state_label) for onu in onus} == {
+        index: (line.text, True, "enabled") for index, line in lines[2].items()
+    }
+    for name, column in powers.items():
+        kept = {index: data.number for index, data in stored(shelf, olt, name).items()}
+        assert kept == {index: milliwatts(line) for index, line in lines[column].items()}
+    received = sorted(data.number or 0 for data in stored(shelf, olt, "onu_rx_power").values())
+    assert (received[0], received[-1]) == (-27.6955, -14.389), "the weakest and the strongest light of the recording"
+    assert values(read["onu_firmware"]) == {index: line.text for index, line in lines[9].items()}
+
+
+def test_the_pon_ports_of_a_recorded_axos_have_their_light_in_dbm(shelf: Session, ports: dict[str, int]) -> None:
+    olt, table = olt_of(shelf, ports, "axos_e7-2"), "1.3.6.1.4.1.6321.1.2.4.2.4.2.1"
+    read_numbers(
+        Reader(shelf, olt),
+        "axos_e7-2",
+        {
+            "pon_port_temperature": (f"{table}.4", none_of(0, scale=0.001)),
+            "pon_port_bias_current": (f"{table}.5", none_of(scale=0.001)),
+            "pon_port_tx_power": (f"{table}.6", milliwatts),
+            "pon_port_rx_power": (f"{table}.7", milliwatts),
+            "pon_port_voltage": (f"{table}.8", none_of(0, scale=0.001)),
+        },
+        NodeKind.TABLE,
+    )
+
+
+@pytest.mark.parametrize(
+    ("name", "ports_named"),
+    [
+        ("axos_e7-2", {f"1/{slot}/xp{port}": (1, slot, port, None) for slot in (1, 2) for port in range(1, 9)}),
+        ("exa_pon", {f"Gponport {slot}/{port}": (0, slot, port, None) for slot in (1, 2) for port in range(1, 9)}),
+    ],
+)
+def test_the_pon_ports_of_a_recorded_calix_are_placed_by_their_names(
+    shelf: Session, ports: dict[str, int], name: str, ports_named: dict[str, tuple[int | None, ...]]
+) -> None:
+    olt = olt_of(shelf, ports, name)
+    after_names(shelf, olt, "if_name")
+    assert named_ports(shelf, olt) == ports_named
+    assert len([row for row in olt_queries.ports(olt.id) if row.port is not None]) == 16
 
 
 # --- Huawei
@@ -453,6 +516,16 @@ def test_quirk_24_the_steps_of_a_recorded_fwlt_c_are_learned_from_its_pon_rows(
     for index in onts:  # the public formula of FWLT-C: PON step 65536, ONT step 512, from 96468992 for slot 1
         pon, rest = divmod(index - 96468992, 65536)
         assert str(formula.decode(str(index))) == f"0/1/{pon + 1}:{rest // 512 + 1}"
+    ports_of = {
+        row.index_key: (row.frame, row.slot, row.port, row.onu_number)
+        for row in shelf.scalars(select(PonPort).where(PonPort.olt_id == olt.id, PonPort.port.is_not(None)))
+    }
+    assert {int(index): place for index, place in ports_of.items() if place[3] is None} == {
+        index: (0, 1, pon, None) for pon, index in enumerate(pons, start=1)
+    }, "all 16, at the first reading"
+    assert sorted(int(index) for index, place in ports_of.items() if place[3] is not None) == onts
+    shown = {(row.slot, row.port): row.name for row in olt_queries.ports(olt.id)}
+    assert shown == {(1, pon): "nokia FWLT-C  PON" for pon in range(1, 17)}
     read = Reader(shelf, olt).read(NodeKind.TABLE, ["if_descr"])["if_descr"]
     assert values(read) == {index: printed(line) for index, line in names.items()}
 

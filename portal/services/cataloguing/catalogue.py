@@ -12,7 +12,7 @@ from sqlalchemy import or_, select
 from sqlalchemy.orm import Session, contains_eager, joinedload
 
 from portal.domain import fields, node_fields
-from portal.domain.catalogue_data import BrandData, CatalogueError, Shape, parse
+from portal.domain.catalogue_data import BrandData, CatalogueError, Shape, in_units, parse
 from portal.domain.composite import ReadingSpec
 from portal.domain.formulas import IndexFormula as Formula
 from portal.domain.messages import N_, Message
@@ -171,10 +171,11 @@ def reading_spec(
     if oid_row is None:
         scalar = oid_text.endswith(".0")
         return ReadingSpec(metric=metric, oid=oid_text, value=ValueSpec(type=ValueType.TEXT), scalar=scalar)
+    kept_as = oid_row.metric or metric
     return ReadingSpec(
-        metric=oid_row.metric or metric,
+        metric=kept_as,
         oid=oid_row.oid,
-        value=_value_spec(oid_row),
+        value=_value_spec(oid_row, kept_as),
         formula=_formula(oid_row) if formula == "own" else formula,
         index_suffix=oid_row.index_suffix,
         scalar=oid_row.shape == Shape.SCALAR,
@@ -186,7 +187,7 @@ def reading_spec(
     )
 
 
-def _value_spec(row: Oid) -> ValueSpec:
+def _value_spec(row: Oid, kept_as: str) -> ValueSpec:
     return ValueSpec(
         type=ValueType(row.value_type),
         scale=row.scale,
@@ -195,7 +196,7 @@ def _value_spec(row: Oid) -> ValueSpec:
         sentinels=tuple(row.sentinels),
         minimum=row.minimum,
         maximum=row.maximum,
-        unit=row.unit,
+        **in_units(kept_as, row.unit),
         states=_states(row.state_map),
     )
 

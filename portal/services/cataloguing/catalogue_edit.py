@@ -59,6 +59,8 @@ def check_oid(
     values, errors = read_all(OID_READERS, given)
     if errors:
         raise Invalid(errors)
+    if refusal := catalogue_fields.wrong_unit(values):
+        raise Invalid({"unit": refusal})
     document = around(session, brand)
     document["oids"] = [entry_of(values)]
     try:

@@ -13,7 +13,7 @@ from sqlalchemy import or_, select
 from sqlalchemy.orm import Session
 
 from portal.domain.formulas import IndexFormula as Formula
-from portal.domain.formulas import Interface
+from portal.domain.formulas import Interface, Position
 from portal.domain.proof import Choice, choose, read_interfaces
 from portal.tables import Brand, IndexFormula, Oid, Olt, OltIndexFamily, PonPort
 
@@ -68,6 +68,21 @@ def named(session: Session, olt: Olt) -> dict[str, Interface]:
     """ifIndex → interface of the stored table, with the position that its name says."""
     rows = session.execute(select(PonPort.index_key, PonPort.name).where(PonPort.olt_id == olt.id).order_by(PonPort.id))
     return read_interfaces(((index, name) for index, name in rows), readers(session, olt.brand_id))
+
+
+def learned_positions(session: Session, olt: Olt) -> dict[str, Position]:
+    """ifIndex → position, by formulas that the OLT's names completed, of the interfaces that these speak of."""
+    kinds = {row.name: row.kind for row in _formulas(session, olt.brand_id)}
+    learned = [
+        Formula.from_dict({**family.definition, "name": family.formula, "kind": kinds[family.formula]})
+        for family in of(session, olt.id)
+        if family.definition is not None and family.formula in kinds
+    ]
+    told = {
+        index: next((formula.decode(index) for formula in learned if formula.claims(interface)), None)
+        for index, interface in (named(session, olt) if learned else {}).items()
+    }
+    return {index: position for index, position in told.items() if position is not None}
 
 
 def decide(session: Session, olt: Olt, now: datetime) -> None:

@@ -1,7 +1,7 @@
 """What the steps of a composite mean for the tables: interfaces, ONUs, latest readings. In the caller's transaction."""
 
 import logging
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 from typing import Any
@@ -188,14 +188,13 @@ class Books:
             named = [column for column in of_shape if shape == Shape.PORT.value and column.spec.names_ports]
             if named:
                 self._ports(session, source, named)
-                index_families.decide(session, session.get_one(Olt, self.olt_id), source.at)
             stored = parts.store(session, source, shape, [column for column in of_shape if column not in named])
             self.counts["values"] += stored.read
             self.counts["changed"] += stored.new
             self._read += stored.read
             self._new += stored.new
 
-    def _ports(self, session: Session, source: Source, columns: Iterable[ColumnReadings]) -> None:
+    def _ports(self, session: Session, source: Source, columns: Sequence[ColumnReadings]) -> None:
         self._named = None
         before = ports.names(session, source.olt_id)
         for column in columns:
@@ -204,6 +203,11 @@ class Books:
             self._read += len(names)
             self._new += sum(before.get(index) != name for index, name in names.items())
             before |= names
+        olt = session.get_one(Olt, self.olt_id)
+        index_families.decide(session, olt, source.at)
+        learned = index_families.learned_positions(session, olt)  # these names may just have told what it lacked
+        for column in columns:
+            ports.place(session, source.olt_id, column, learned)
 
     def _names(self, session: Session, columns: Iterable[ColumnReadings]) -> Mapping[str, Position]:
         if self._named is None and any(column.spec.by_name for column in columns):

@@ -5,11 +5,16 @@ from typing import Any
 
 import pytest
 from flask import Flask
+from sqlalchemy import delete
 
 from portal import clock, queueing
+from portal.domain.catalogue_fields import OID_READERS
+from portal.domain.readings import decode
 from portal.domain.statuses import ErrorKind, OltState, OnuEventKind, Presence
+from portal.extensions import db
+from portal.services.cataloguing import catalogue, catalogue_edit
 from portal.tables import IndexFormula, Oid, Olt, OltRead, Onu, OnuData, OnuEvent, OnuHistory, PonPort, WorkflowNode
-from testing.pages import Visitor, element, missing, soup, text_of, texts
+from testing.pages import Visitor, csv_of, element, missing, soup, text_of, texts
 from testing.web import english, statements, update_rows, written
 from tests.integration.pages.test_trials import ROW, answer, fail, succeed
 
@@ -90,6 +95,33 @@ def test_it_is_read_again_when_a_master_runs_that_reads_onus(one: Flask) -> None
     assert "Read again in 3 min" in text_of(person.get("/onus/1"))
     update_rows(one, WorkflowNode, enabled=False)
     assert "No run that would store them is planned" in text_of(person.get("/onus/1"))
+
+
+def test_light_of_a_row_of_ones_own_in_milliwatts_is_dbm_on_every_page(one: Flask) -> None:
+    """Read by the catalogue's row, from the number that the device sends to what pages, filter and chart say."""
+    given = {"name": "mine_rx", "metric": "onu_rx_power", "oid": "1.3.6.1.4.1.2011.99.1", "shape": "onu", "kind": "get",
+             "type": "number", "scale": "0.0001", "unit": "mW", "dead_band": "0.3", "source": "bench"}  # fmt: skip
+    more = {"name": "mine_level", "oid": "1.3.6.1.4.1.2011.99.2", "metric": "", "dead_band": ""}
+    with one.app_context():
+        brand_id = db.session.get_one(Olt, 1).brand_id
+        defaults = {field: "" for field in OID_READERS} | {"offset": "0", "signed_bits": "0", "confidence": "low"}
+        ids = [catalogue_edit.add_oid(brand_id, defaults | given | own, "ana", clock.now()) for own in ({}, more)]
+        specs = [catalogue.reading_spec(db.session.get_one(Oid, ident), "", "mine_level") for ident in ids]
+    assert [(spec.metric, spec.value.unit) for spec in specs] == [("onu_rx_power", "dBm"), ("mine_level", "mW")]
+    decoded = [decode(spec.value, "1", 17) for spec in specs]
+    with written(one) as session:
+        session.execute(delete(OnuData).where(OnuData.onu_id == 1))
+        for name, found in zip(("onu_rx_power", "mine_level"), decoded, strict=True):
+            session.add(OnuData(onu_id=1, metric=name, number=found.value, raw=found.raw, collected_at=clock.now()))
+    person = english(one)
+    page = person.get("/onus/1")
+    assert missing(page, "−27.7 dBm", "0.0017 mW", "17") == []
+    assert "0.0 dBm" not in text_of(page)
+    assert "Weak signal (2)" in " ".join(text_of(person.get("/onus/?state=weak")).split())
+    names, ana = csv_of(person.get("/onus/export.csv?q=Ana"))
+    assert ana[names.index("ONU receives (dBm)")] == "-27.6955"
+    shown = person.get(f"/catalogue/oids/{ids[0]}?raw=17")
+    assert missing(shown, "0.0001 mW → dBm", "Value −27.6955 dBm", "0.3 dBm") == []
 
 
 def test_an_onu_without_position_or_neighbours_is_shown_all_the_same(one: Flask) -> None:
