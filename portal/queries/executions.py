@@ -6,9 +6,9 @@ from datetime import datetime
 from typing import Any
 
 from sqlalchemy import Select, select
-from sqlalchemy.orm import joinedload, selectinload
+from sqlalchemy.orm import contains_eager, joinedload, selectinload
 
-from portal.domain.statuses import ErrorKind, ExecutionStatus, SkipReason, Trigger
+from portal.domain.statuses import TERMINAL, ErrorKind, ExecutionStatus, NodeKind, SkipReason, Trigger
 from portal.extensions import db
 from portal.queries import keyset
 from portal.tables import Execution, ExecutionAttempt, Olt
@@ -97,3 +97,11 @@ def get(execution_id: int) -> Execution | None:
     attempts = selectinload(Execution.attempts).selectinload(ExecutionAttempt.steps)
     query = select(Execution).options(joinedload(Execution.olt), joinedload(Execution.node), attempts)
     return db.session.scalar(query.where(Execution.id == execution_id).execution_options(populate_existing=True))
+
+
+def last_discovery(olt_id: int | None) -> Execution | None:
+    """The newest discovery of an OLT, or of any, that has ended; with its OLT. One SQL statement."""
+    query = select(Execution).join(Execution.olt).options(contains_eager(Execution.olt))
+    query = query.where(Execution.task_type == NodeKind.DISCOVERY.value, Execution.status.in_(TERMINAL))
+    query = query.where(Olt.deleted_at.is_(None), *([Execution.olt_id == olt_id] if olt_id is not None else []))
+    return db.session.scalar(query.order_by(Execution.id.desc()).limit(1))

@@ -9,7 +9,7 @@ from flask import Blueprint, Response, redirect, url_for
 from werkzeug.wrappers import Response as BaseResponse
 
 from portal.domain.statuses import Role
-from portal.queries import catalogue, feasibility, learned, ledger, olt_events, olts
+from portal.queries import catalogue, executions, feasibility, learned, ledger, olt_events, olts
 from portal.tables import Olt
 from portal.web import ledger as ledger_words
 from portal.web import live, olt_event_words
@@ -44,9 +44,10 @@ def past(olt_id: int) -> Response:
 @requires(Role.VIEWER)
 def sides(olt_id: int) -> Response:
     """Its promises, its ports, and how it is reached. Live."""
-    olt = olt_or_404(olt_id)
+    olt, ports = olt_or_404(olt_id), olts.ports(olt_id)
     return _panel(
-        olt, "sides", promises=quota_card(olt_id), ports=olts.ports(olt_id),
+        olt, "sides", promises=quota_card(olt_id), ports=ports,
+        discovery=None if ports else executions.last_discovery(olt_id),
         credential=catalogue.credential(olt.credential_id),
     )  # fmt: skip
 

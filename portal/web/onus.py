@@ -13,7 +13,7 @@ from werkzeug.wrappers import Response as BaseResponse
 
 from portal.domain import serials
 from portal.domain.statuses import Presence, Role
-from portal.queries import keyset, oids, olts, onu_detail, onu_power, onus
+from portal.queries import executions, keyset, oids, olts, onu_detail, onu_power, onus
 from portal.services.errors import ServiceError
 from portal.services.network import onus as service
 from portal.tables import Olt
@@ -57,6 +57,8 @@ def _list(wanted: onus.OnuFilter, olt: Olt | None) -> Response:
     size = onus.scope_size(wanted) if found and found.found is None else 0
     small, large = bool(found and size <= onus.SORT_LIMIT), size > onus.LARGE
     counts = onus.counts(found, large=large) if found and small else {}
+    page = onus.page(found or wanted, keyset.cursor(request.args), sorted_rows=small, large=large)
+    none = not page.rows and not wanted.active
     return live.render(
         "onus/index.html",
         title=_title(wanted, counts, olt),
@@ -67,7 +69,8 @@ def _list(wanted: onus.OnuFilter, olt: Olt | None) -> Response:
         states=[(key, f"{word} ({number(counts[key])})" if counts else word) for key, word in STATE_WORDS.items()],
         chips=_chips(wanted),
         export=_export_link(wanted, counts) if found else None,
-        page=onus.page(found or wanted, keyset.cursor(request.args), sorted_rows=small, large=large),
+        page=page,
+        discovery=executions.last_discovery(wanted.olt_id) if none else None,
     )
 
 

@@ -8,9 +8,9 @@ import pytest
 from flask import Flask
 
 from portal import clock
-from portal.domain.statuses import Presence
+from portal.domain.statuses import ErrorKind, ExecutionStatus, Presence
 from portal.queries import onus
-from portal.tables import Olt, Onu, OnuData, OnuEvent
+from portal.tables import Execution, Olt, Onu, OnuData, OnuEvent
 from testing import builders, seed
 from testing.databases import Databases
 from testing.pages import Visitor, csv_of, element, missing, soup, text_of, texts, title_of
@@ -54,6 +54,32 @@ def cast_of_five(app: Flask) -> None:
 def built(app: Flask, databases: Databases) -> Flask:
     """OLT-LIMA with the cast, and OLT-CUSCO with nobody."""
     return databases.prepare(app, cast_of_five)
+
+
+def ended(app: Flask, status: ExecutionStatus, **fields: Any) -> None:
+    """OLT-LIMA's discovery once more, with this end 5 minutes ago."""
+    at = clock.now() - timedelta(minutes=5)
+    given = {"node_id": 1, "node_name": "discovery", "task_type": "discovery", "olt_id": 1, "device_key": "10.0.0.1:161",
+             "priority": 5, "scheduled_for": at, "finished_at": at, "status": status}  # fmt: skip
+    with written(app) as session:
+        session.add(Execution(**given | fields))
+
+
+def test_an_empty_list_says_whether_a_discovery_ran_and_what_became_of_it(board: Flask) -> None:
+    person, pages = english(board, "viewer"), ("/onus/", "/olts/1/onus", "/olts/1/sides")
+    assert [missing(person.get(page), "No ONUs known yet", "A discovery finds them") for page in pages] == [[], [], []]
+    ended(board, ExecutionStatus.FAILED, error_kind=ErrorKind.TIMEOUT, error_message="no answer to 4 requests")
+    ended(board, ExecutionStatus.SUCCESS, node_id=2, task_type="get_power", scheduled_for=clock.now())
+    for page in pages:
+        answer = person.get(page)
+        said = ("No ONUs known yet: the last discovery failed", "OLT-LIMA, 5 min ago", "no answer to 4 requests")
+        assert missing(answer, *said, "The OLT did not answer") == [], page
+        assert soup(answer).select_one('.fx-empty a[href="/executions/1"]') is not None, page
+    ended(board, ExecutionStatus.INTERRUPTED, cancelled_by="ana", scheduled_for=clock.now() + timedelta(minutes=1))
+    assert missing(person.get("/olts/1/onus"), "the last discovery failed", "Cancelled by ana") == []
+    ended(board, ExecutionStatus.SUCCESS, scheduled_for=clock.now() + timedelta(minutes=2))
+    assert missing(person.get("/olts/1/onus"), "The last discovery found no ONU", "its table of ONUs was empty") == []
+    assert statements(board, person, "/olts/1/onus") <= 9
 
 
 def found(person: Visitor, path: str) -> list[str]:
