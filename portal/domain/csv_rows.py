@@ -7,6 +7,7 @@ import unicodedata
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
+from portal.domain import spreadsheets
 from portal.domain.fields import shown
 from portal.domain.messages import N_, Message
 
@@ -14,8 +15,6 @@ DELIMITERS = (",", ";", "\t")
 _SPREADSHEETS = (b"PK\x03\x04", b"\xd0\xcf\x11\xe0")  # .xlsx and .ods, .xls
 _WORD = re.compile(r"[^0-9a-z]+")
 _SEPARATOR_LINE = re.compile(r"sep=(.)\r?\n", re.IGNORECASE)  # with which Excel is told the separator
-# Our exports write an apostrophe before what a spreadsheet would calculate (portal/web/export.py).
-_GUARDED = re.compile(r"\A'(?=\s*[=+\-@|%\uff1d\uff0b\uff0d\uff20])")
 
 
 class SheetError(ValueError):
@@ -28,12 +27,17 @@ class SheetError(ValueError):
 
 @dataclass(frozen=True)
 class Record:
-    """One row. `number`: as spreadsheets count, the head is 1. `cells`: column's name → text, empty ones left out."""
+    """One row. `number`: as spreadsheets count, the head is 1. `cells`: column's name → text, empty ones left out.
+
+    `raw`: as it came, without what a spreadsheet destroyed; `destroyed`: column's name → which cell that was, and what
+    is left there. An apostrophe before a text says that it is meant.
+    """
 
     number: int
     cells: Mapping[str, str]
     raw: tuple[str, ...] = field(repr=False)
     surplus: bool = False  # there is text behind the last column
+    destroyed: Mapping[str, Message] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -137,6 +141,18 @@ def _columns(head: list[str], names: Mapping[str, str]) -> list[str | None]:
 
 
 def _record(number: int, cells: list[str], columns: list[str | None]) -> Record:
-    given = {name: _GUARDED.sub("", cell.strip()) for name, cell in zip(columns, cells, strict=False) if name}
+    given: dict[str, str] = {}
+    destroyed: dict[str, Message] = {}
+    raw = list(cells)
+    for place, (name, written) in enumerate(zip(columns, cells, strict=False)):
+        text = written.strip()
+        if not name or not text:
+            continue
+        given[name] = spreadsheets.unguard(text)
+        if (left := spreadsheets.destroyed(text)) is not None:
+            where = spreadsheets.cell(place, number)
+            destroyed[name] = N_("cell %(cell)s holds %(what)s (%(given)s): write it again, in a column of text or "
+                                 "behind an apostrophe", cell=where, what=left, given=shown(text))  # fmt: skip
+            raw[place] = ""
     surplus = any(cell.strip() for cell in cells[len(columns) :])
-    return Record(number, {name: text for name, text in given.items() if text}, tuple(cells), surplus)
+    return Record(number, given, tuple(raw), surplus, destroyed)

@@ -1,4 +1,4 @@
-"""Files for spreadsheets: rows as CSV in which no text is ever taken for a formula. Knows no page."""
+"""Files for spreadsheets: rows as CSV whose texts are what they were once they were opened and saved. Knows no page."""
 
 import csv
 import io
@@ -12,22 +12,15 @@ from flask import Response
 from flask_babel import LazyString
 from flask_babel import gettext as _
 
+from portal.domain.spreadsheets import guard
 from portal.web.formatting import number
 
 MOST = 50_000  # rows of one file; the pages say so beside their link, and a file that is cut in its last line
 
-# A spreadsheet calculates what begins so, also behind blanks; names and descriptions come from devices.
-_DANGEROUS = ("=", "+", "-", "@", "\t", "\r", "\n", "\uff1d", "\uff0b", "\uff0d", "\uff20", "|", "%")
 _IN_MEMORY = 1 << 20  # octets; a longer file waits on the disk until it is sent
 _PART = 1 << 16
 
 Cell: TypeAlias = str | LazyString | int | float | datetime | None
-
-
-def harmless(text: str) -> str:
-    """The text, with an apostrophe before it where a spreadsheet would calculate it. No NUL."""
-    plain = text.replace("\x00", "")
-    return f"'{plain}" if plain.lstrip().startswith(_DANGEROUS) or plain.startswith(_DANGEROUS) else plain
 
 
 def _cell(value: Cell) -> str | int | float:
@@ -36,7 +29,7 @@ def _cell(value: Cell) -> str | int | float:
         return ""
     if isinstance(value, datetime):
         return value.astimezone(UTC).isoformat(timespec="seconds")
-    return value if isinstance(value, int | float) else harmless(str(value))
+    return value if isinstance(value, int | float) else guard(str(value).replace("\x00", ""))
 
 
 def csv_file(

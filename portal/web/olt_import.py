@@ -16,6 +16,7 @@ from werkzeug.wrappers import Response as BaseResponse
 
 from portal.domain import csv_rows
 from portal.domain.csv_rows import SheetError
+from portal.domain.spreadsheets import unguard
 from portal.domain.statuses import Role
 from portal.services.errors import ServiceError
 from portal.services.importing import csv_olts
@@ -82,7 +83,7 @@ def import_refused() -> BaseResponse | tuple[str, int]:
     except SheetError as refused:
         return _page(text, problem=said(refused.message))
     head = shown.sheet.head
-    rows = ([*_as_wide(row.raw, len(head)), _why(row)] for row in shown.of(Effect.REFUSED))
+    rows = ([*map(unguard, _as_wide(row.raw, len(head))), _why(row)] for row in shown.of(Effect.REFUSED))
     return csv_file("olts-refused.csv", [*head, _("Reason")], rows)
 
 

@@ -12,6 +12,7 @@ from sqlalchemy import Row
 from werkzeug.wrappers import Response as BaseResponse
 
 from portal.domain import serials
+from portal.domain.spreadsheets import unguard
 from portal.domain.statuses import Presence, Role
 from portal.queries import executions, keyset, oids, olts, onu_detail, onu_power, onus
 from portal.services.errors import ServiceError
@@ -43,7 +44,7 @@ EXPORTED = (
 def _wanted(olt_id: int | None = None) -> onus.OnuFilter:
     """The filter in the URL; words that mean nothing are left out."""
     return onus.OnuFilter(
-        q=args.text("q"),
+        q=unguard(args.text("q")),  # a position or serial may come from a file of ours
         state=args.word("state", onus.STATES),
         sort=args.word("sort", onus.SORTS, "position"),
         olt_id=olt_id,

@@ -163,8 +163,8 @@ def _sheet(text: str) -> Sheet:
 
 def _preview(session: Session, sheet: Sheet, now: datetime, *, by_admin: bool) -> tuple[Preview, Plan]:
     items = {record.number: item for record, item in zip(sheet.records, _items(session, sheet), strict=True)}
-    refused = {record.number: [("", N_("the row has more cells than the head"))]
-               for record in sheet.records if record.surplus}  # fmt: skip
+    refused = {record.number: [*record.destroyed.items(), *_surplus(record)]
+               for record in sheet.records if record.destroyed or record.surplus}  # fmt: skip
     for _ in range(_MOST_PASSES):
         problems = Problems()
         kept = tuple(item for number, item in items.items() if number not in refused)
@@ -175,6 +175,10 @@ def _preview(session: Session, sheet: Sheet, now: datetime, *, by_admin: bool) -
             return Preview(sheet, tuple(_row(record, plans, refused) for record in sheet.records)), plan
         _refuse(problems, inventory.olts, refused)
     raise SheetError(N_("too many rows depend on each other (addresses that move in circles): import fewer at once"))
+
+
+def _surplus(record: Record) -> list[tuple[str, Message]]:
+    return [("", N_("the row has more cells than the head"))] if record.surplus else []
 
 
 def _root(items: tuple[Item, ...]) -> Item:

@@ -12,7 +12,6 @@ from portal.domain.ledger import Sums, Verdict
 from portal.extensions import db
 from portal.queries import ledger as query
 from portal.tables import NodeDay, Olt, WorkflowNode
-from portal.web.export import harmless
 from testing import seed
 from testing.api import by_token
 from testing.builders import make_chained, make_node, make_olt
@@ -174,12 +173,6 @@ def test_the_file_holds_all_rows_and_no_text_that_a_spreadsheet_would_calculate(
     assert [line["Node"] for line in lines] == ['\'=HYPERLINK("http://x")', "Descriptions"]
     cells = [lines[1][head] for head in ("OLT time (ms)", "Share (%)", "Up to", "Verdict")]
     assert cells == ["2280000", "38.0", "2026-11-27T14:00:00+00:00", "Costs much, changes little"]
-
-
-def test_a_dangerous_text_is_made_harmless_and_a_harmless_one_stays_as_it_is() -> None:
-    dangerous = ("=1", "+1", "-1", "@a", "\t=1", " =1", "\r=1", "\uff1d1")
-    assert [harmless(text) for text in dangerous] == [f"'{text}" for text in dangerous]
-    assert [harmless(text) for text in ("", "OLT-1", "0/1/2:3", "a=b")] == ["", "OLT-1", "0/1/2:3", "a=b"]
 
 
 def test_the_api_gives_the_same_page_by_page(kept: Flask) -> None:

@@ -8,10 +8,12 @@ from flask import Flask
 from sqlalchemy import func, select
 from werkzeug.test import TestResponse
 
+from portal import clock
+from portal.domain.spreadsheets import guard
 from portal.extensions import db
 from portal.services.importing import csv_olts
 from portal.tables import Olt
-from testing.pages import Visitor, element, path_of, soup, text_of, texts, title_of
+from testing.pages import Visitor, csv_of, element, path_of, soup, text_of, texts, title_of
 from testing.web import english, form_values, written
 
 HEAD = "Nombre;Dirección;Marca;Modelo;Credencial;Sitio;Rack\n"
@@ -102,6 +104,49 @@ def test_the_refused_rows_come_back_as_a_file_with_the_reason(built: Flask) -> N
     assert row[-1].startswith("Address: must be an IP address")
     again = person.post("/olts/import", text=answer.get_data().decode("utf-8-sig"))
     assert "must be an IP address such as 10.0.0.5 or a host name, not =1+1" in text_of(again)
+
+
+NAMES = ("1/2", "007", "1.2.3", "MAR1", "12E5", "1234567890123456", "true", "=1+1", "OLT-LIMA-2")
+
+
+def saved(content: bytes) -> bytes:
+    """What a spreadsheet saves after it opened this: texts that nothing keeps from it are dates by then."""
+    text = io.StringIO()
+    rows = csv.reader(io.StringIO(content.decode("utf-8-sig")))
+    csv.writer(text, delimiter=";").writerows([[_opened(cell) for cell in row] for row in rows])
+    return text.getvalue().encode("utf-8-sig")
+
+
+def _opened(cell: str) -> str:
+    a_number = cell.isdecimal() and len(cell) < 16 and str(int(cell)) == cell
+    return cell if a_number or cell.startswith("'") or guard(cell) == cell else "04-ene"
+
+
+def test_the_export_of_olts_is_unchanged_by_a_spreadsheet_whatever_they_are_called(built: Flask) -> None:
+    with written(built) as session:
+        for place, name in enumerate(NAMES):
+            own = {"name": name, "address": f"10.7.{place}.1", "created_at": clock.now()}
+            session.add(Olt(site="1-2", brand_id=1, credential_id=1, **own))
+    person = english(built)
+    exported = person.get("/olts/export.csv").get_data()
+    shown = send(person, saved(exported))
+    assert texts(shown, "#refused td.c-a") == []
+    assert title_of(shown) == "Nothing to import"
+
+
+def test_what_a_spreadsheet_destroyed_is_refused_with_the_cell_and_one_behind_an_apostrophe_is_meant(
+    built: Flask,
+) -> None:
+    person = english(built)
+    table = HEAD + "02-ene;10.5.0.1;Huawei;;lab;1.2E+15;\n'02-feb;10.5.0.2;Huawei;MA5800;lab;;\n"
+    shown = send(person, table.encode())
+    told = text_of(element(shown, "#refused tbody"))
+    assert "cell A2 holds a date or time that a spreadsheet made of something else (02-ene): write it again" in told
+    assert "cell F2 holds a long number of which only the first digits are left (1.2E+15)" in told
+    confirm(person, shown)
+    assert "02-feb" in olts(built)
+    again = csv_of(person.post("/olts/import/refused.csv", text=table))
+    assert [again[1][0], again[1][5]] == ["", ""], "a ruin comes not back as if it were meant"
 
 
 def test_the_empty_table_is_one_that_the_import_understands(built: Flask) -> None:

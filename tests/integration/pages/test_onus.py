@@ -59,7 +59,7 @@ def built(app: Flask, databases: Databases) -> Flask:
 def ended(app: Flask, status: ExecutionStatus, **fields: Any) -> None:
     """OLT-LIMA's discovery once more, with this end 5 minutes ago."""
     at = clock.now() - timedelta(minutes=5)
-    given = {"node_id": 1, "node_name": "discovery", "task_type": "discovery", "olt_id": 1, "device_key": "10.0.0.1:161",
+    given = {"node_id": 1, "node_name": "discovery", "task_type": "discovery", "olt_id": 1, "device_key": "one",
              "priority": 5, "scheduled_for": at, "finished_at": at, "status": status}  # fmt: skip
     with written(app) as session:
         session.add(Execution(**given | fields))
@@ -246,8 +246,9 @@ def lines(person: Visitor, path: str) -> list[list[str]]:
 def test_the_csv_holds_what_the_list_shows(built: Flask) -> None:
     person = english(built, "viewer")
     first = lines(person, "/onus/export.csv")[0]
-    assert first[:7] == ["OLT-LIMA", "1/4/1", "k.0", "ZTEG030C0914", "Ana Ñahui", "", "Online"]
+    assert first[:7] == ["OLT-LIMA", "'1/4/1", "k.0", "ZTEG030C0914", "Ana Ñahui", "", "Online"]
     assert first[8] == "-19.24"
+    assert found(person, f"/onus/?{urlencode({'q': first[1]})}") == ["Ana"], "as it is copied from the spreadsheet"
     for query, names in FILTERS.items():
         wanted = [name.replace("-", "") for name in names]
         for path in ("/onus/export.csv?", "/olts/1/onus/export.csv?", "/onus/export.csv?olt=1&"):
