@@ -4,7 +4,6 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import TypedDict
 
 from portal.domain import oid_text, units
 from portal.domain.catalogue_rows import CatalogueError, Row
@@ -187,7 +186,7 @@ class OidData:
             sentinels=self.sentinels,
             minimum=self.minimum,
             maximum=self.maximum,
-            **in_units(self.kept_as, self.unit),
+            **units.in_units(self.kept_as, self.unit),
             states=state_maps[self.states].states if self.states else {},
         )
 
@@ -207,19 +206,6 @@ class BrandData:
     def state_maps_by_name(self) -> dict[str, StateMapData]:
         """For OidData.value_spec."""
         return {item.name: item for item in self.state_maps}
-
-
-class Units(TypedDict):
-    """The fields of a ValueSpec that say in which units numbers come and are kept."""
-
-    unit: str
-    sent_in: str
-
-
-def in_units(metric: str, unit: str) -> Units:
-    """Of a column whose numbers are in `unit` and whose readings are kept as `metric`."""
-    kept = units.kept_in(metric, unit)
-    return {"unit": kept, "sent_in": "" if unit == kept else unit}
 
 
 def is_secret(oid: str) -> bool:

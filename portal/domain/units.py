@@ -1,6 +1,7 @@
 """Units: the one that each known reading is kept in, and how a number in another becomes one in it. Pure."""
 
 from math import log10
+from typing import TypedDict
 
 DBM = "dBm"
 
@@ -38,6 +39,19 @@ _PLAIN = {_plain(unit): size for unit, size in _SIZES.items()}
 def kept_in(metric: str, unit: str) -> str:
     """The unit that readings of `metric` are kept in, of a column whose numbers are in `unit`."""
     return KEPT_IN.get(metric.removeprefix(EPON), unit)
+
+
+class Units(TypedDict):
+    """The fields of a ValueSpec that say in which units numbers come and are kept."""
+
+    unit: str
+    sent_in: str
+
+
+def in_units(metric: str, unit: str) -> Units:
+    """Of a column whose numbers are in `unit` and whose readings are kept as `metric`."""
+    kept = kept_in(metric, unit)
+    return {"unit": kept, "sent_in": "" if unit == kept else unit}
 
 
 def accepted(unit: str) -> list[str]:

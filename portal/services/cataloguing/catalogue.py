@@ -11,8 +11,8 @@ from ruamel.yaml.error import YAMLError
 from sqlalchemy import or_, select
 from sqlalchemy.orm import Session, contains_eager, joinedload
 
-from portal.domain import fields, node_fields
-from portal.domain.catalogue_data import BrandData, CatalogueError, Shape, in_units, parse
+from portal.domain import fields, node_fields, units
+from portal.domain.catalogue_data import BrandData, CatalogueError, Shape, parse
 from portal.domain.composite import ReadingSpec
 from portal.domain.formulas import IndexFormula as Formula
 from portal.domain.messages import N_, Message
@@ -196,7 +196,7 @@ def _value_spec(row: Oid, kept_as: str) -> ValueSpec:
         sentinels=tuple(row.sentinels),
         minimum=row.minimum,
         maximum=row.maximum,
-        **in_units(kept_as, row.unit),
+        **units.in_units(kept_as, row.unit),
         states=_states(row.state_map),
     )
 
