@@ -122,14 +122,14 @@ class Seeder:
         self.masters += [discovery, power]
 
     def _read(self) -> None:
-        """Of the first OLT a connection test; of the first Huawei a few interfaces, a trial, what was learned."""
+        """Of the first Huawei a connection test, a few interfaces, a trial, what was learned."""
         done = {"requested_by": "admin", "created_at": self.ago(30), "finished_at": self.ago(29)}
         told = {"sysdescr": "Huawei Integrated Access Software", "sysname": "OLT", "uptime_s": 9000, "rtt_ms": 3,
-                "sysobjectid": "1.3.6.1.4.1.2011.2.248", "brand": "huawei", "model": None}  # fmt: skip
-        first = self.olts[0]
-        self.session.add(m.Probe(olt_id=first.id, address=first.address, port=161, credential_id=first.credential_id,
-                                 status=m.ProbeStatus.SUCCESS, result=told, **done))  # fmt: skip
+                "sysobjectid": "1.3.6.1.4.1.2011.2.294", "brand": "huawei", "model": "MA5800",
+                "fits": ["huawei.MA5800"]}  # fmt: skip
         olt = next(olt for olt in self.olts if olt.brand.key == "huawei")
+        self.session.add(m.Probe(olt_id=olt.id, address=olt.address, port=161, credential_id=olt.credential_id,
+                                 status=m.ProbeStatus.SUCCESS, result=told, **done))  # fmt: skip
         pattern = r"GPON (?P<frame>\d{1,2})/(?P<slot>\d{1,2})/(?P<port>\d{1,2})"
         self.session.add(m.IndexFormula(brand_id=olt.brand_id, name="huawei_gpon_name", kind="string",
                                         definition={"pattern": pattern}))  # fmt: skip

@@ -185,6 +185,27 @@ def by_name(before: Shortlist, found: Shortlist, names: Mapping[str, str]) -> Sh
     return found
 
 
+def answers_as(
+    models: Sequence[KnownModel], object_id: str, brand: str, model: str, fits: Sequence[str] = ()
+) -> tuple[str, str] | None:  # fmt: skip
+    """(brand, model) that a device is by its sysObjectID, where it cannot be what it was entered as; else None.
+
+    `fits`: what a connection test left of the models, which says more. `model` "" is any of the brand; what is answered
+    is "" where several are left. A lone model that wants proof is no contradiction: others have its sysObjectID.
+    """
+    if fits:
+        meant = tuple(known for known in models if known.key in fits)
+        found = Shortlist(meant)
+    else:
+        found = shortlist(models, object_id, "")
+        if found.unknown or (len(found.models) == 1 and found.wants_proof):
+            return None
+    entered = {known.brand if not model else known.key for known in found.models}
+    if not found.models or (f"{brand}.{model}" if model else brand) in entered or found.brand is None:
+        return None
+    return found.brand, found.decided.model.key if found.decided else ""
+
+
 def _presumed(models: Iterable[KnownModel]) -> list[KnownModel]:
     return [known for known in models if known.model.presumed]
 

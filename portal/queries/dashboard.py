@@ -8,8 +8,9 @@ from sqlalchemy import case, func, select
 from portal.domain import quota
 from portal.domain.statuses import ErrorKind, ExecutionStatus, OltCondition, Severity, Trigger
 from portal.extensions import db
-from portal.queries import executions, olts, quotas
+from portal.queries import executions, mismatches, olts, quotas
 from portal.queries.freshness import condition
+from portal.queries.mismatches import Mismatch
 from portal.queries.remembered import remembered
 from portal.tables import Execution, Olt, PollerStats, QuotaTracker, QuotaViolation
 
@@ -107,6 +108,7 @@ class Overview:
     pool: list[PoolPoint]
     hours: list[HourRuns]
     latest: tuple[executions.Row, ...]
+    mismatches: list[Mismatch]
 
     def more(self, state: str) -> int:
         """OLTs of this state that are not named."""
@@ -114,7 +116,7 @@ class Overview:
 
 
 def overview(now: datetime) -> Overview:
-    """At most eight SQL statements whatever the number of OLTs."""
+    """At most ten SQL statements whatever the number of OLTs."""
     return Overview(
         counts=olts.counts(olts.OltFilter()),
         troubled=_troubled(),
@@ -123,6 +125,7 @@ def overview(now: datetime) -> Overview:
         pool=_pool(now),
         hours=_hours(now),
         latest=executions.page(executions.Filter(), size=LATEST).rows,
+        mismatches=mismatches.of_all(),
     )
 
 

@@ -1,11 +1,13 @@
 """Reads connection tests for pages."""
 
+from collections.abc import Collection
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from sqlalchemy import select
 
 from portal.extensions import db
+from portal.queries.mismatches import Mismatch, of_olt
 from portal.tables import Brand, Credential, Olt, OltModel, Probe, ProbeStatus
 
 STALLED_AFTER = timedelta(seconds=60)
@@ -13,7 +15,11 @@ STALLED_AFTER = timedelta(seconds=60)
 
 @dataclass(frozen=True)
 class ProbeView:
-    """A connection test as the page shows it: names instead of ids, no secret. `device` = (brand key, model key)."""
+    """A connection test as the page shows it: names instead of ids, no secret. `device` = (brand key, model key).
+
+    `fits`: model key → name, where more than one is left and nothing tells them apart. `mismatch`: the OLT was entered
+    as something else.
+    """
 
     probe: Probe
     credential: str
@@ -21,6 +27,8 @@ class ProbeView:
     device: tuple[str, str]
     brand: str
     model: str
+    fits: dict[str, str]
+    mismatch: Mismatch | None
 
     @property
     def finished(self) -> bool:
@@ -45,7 +53,16 @@ def get(probe_id: int) -> ProbeView | None:
     probe, credential, olt_name = row
     result = probe.result or {}
     device = (str(result.get("brand") or ""), str(result.get("model") or ""))
-    return ProbeView(probe, credential, olt_name or "", device, *_names(*device))
+    fits = {} if device[1] else _fitting(device[0], result.get("fits") or ())
+    mismatch = of_olt(probe.olt_id) if probe.olt_id is not None and result else None
+    return ProbeView(probe, credential, olt_name or "", device, *_names(*device), fits, mismatch)
+
+
+def _fitting(brand: str, keys: Collection[str]) -> dict[str, str]:
+    if len(keys) < 2:
+        return {}
+    query = select(OltModel.key, OltModel.name).join(Brand).where(Brand.key == brand).order_by(OltModel.id)
+    return {key: name for key, name in db.session.execute(query) if f"{brand}.{key}" in keys}
 
 
 def _names(brand_key: str, model_key: str) -> tuple[str, str]:

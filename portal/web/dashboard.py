@@ -78,12 +78,14 @@ def _lead(counts: dict[str, int]) -> Markup:
 def index() -> Response:
     """The state of everything at a glance. Live."""
     found, box = dashboard.overview(now()), charts.window(now(), dashboard.HOUR, EDGE, GAP)
+    beat = read_pulse(now())
     return live.render(
         "dashboard/index.html",
         title=_title(found.counts),
         lead=_lead(found.counts),
         overview=found,
-        beat=read_pulse(now()),
+        beat=beat,
+        pulse=lambda: beat,
         steps=_steps(first_run.read()),
         busy=charts.busy(_as_stats(found.pool), box),
         waiting=charts.waiting(_as_stats(found.pool), box),

@@ -11,8 +11,8 @@ from flask_babel import lazy_gettext as _l
 from flask_login import current_user
 
 from portal import clock
-from portal.domain.statuses import ACTIVE, ExecutionStatus, Role, Trigger
-from portal.queries import executions, keyset
+from portal.domain.statuses import ACTIVE, ErrorKind, ExecutionStatus, Role, Trigger
+from portal.queries import executions, keyset, mismatches
 from portal.services.dispatch import run_requests as service
 from portal.services.errors import NotFound, ServiceError
 from portal.tables import Execution
@@ -112,7 +112,10 @@ def _title(one: Execution) -> str:
 def detail(execution_id: int) -> Response:
     """One execution with its attempts and steps; live while it is pending or running."""
     one = executions.get(execution_id) or abort(404)
-    return live.render("executions/detail.html", title=_title(one), one=one, active=one.status in ACTIVE)
+    mismatch = mismatches.of_olt(one.olt_id) if one.error_kind is ErrorKind.NO_SUCH_OBJECT else None
+    return live.render(
+        "executions/detail.html", title=_title(one), one=one, active=one.status in ACTIVE, mismatch=mismatch
+    )
 
 
 @bp.post("/<int:execution_id>/again")

@@ -10,12 +10,13 @@ from werkzeug.wrappers import Response as BaseResponse
 from portal.domain.statuses import Role
 from portal.queries import olts
 from portal.services.errors import Invalid, ServiceError
+from portal.services.network import mending
 from portal.services.network import olts as service
 from portal.services.trying import stops
 from portal.web import olt_picks
 from portal.web.access import requires, safe_next
 from portal.web.formatting import now, number, zone
-from portal.web.forms import ActionForm, PauseForm, pause_ends, refusal
+from portal.web.forms import ActionForm, PauseForm, pause_ends, refusal, said
 
 bp = Blueprint("olt_actions", __name__, url_prefix="/olts")
 
@@ -117,6 +118,22 @@ def accept_device(olt_id: int) -> BaseResponse:
         flash(refusal(refused), "error")
     else:
         flash(_("What answers is this OLT from now on; its next runs read it."), "success")
+    return redirect(url_for("olts.detail", olt_id=olt_id), 303)
+
+
+@bp.post("/<int:olt_id>/model")
+@requires(Role.OPERATOR)
+def use_model(olt_id: int) -> BaseResponse:
+    """Fields `brand`, `model`: the OLT is that, and its nodes read by its columns."""
+    given = {name: request.form.get(name, "") for name in ("brand", "model")}
+    try:
+        mending.use_model(olt_id, **given, actor=current_user.username, now=now())
+    except Invalid as refused:
+        flash(" ".join(said(text) for text in refused.errors.values()), "error")
+    except ServiceError as refused:
+        flash(refusal(refused), "error")
+    else:
+        flash(_("Brand and model are set right; its next runs read by them."), "success")
     return redirect(url_for("olts.detail", olt_id=olt_id), 303)
 
 

@@ -13,7 +13,7 @@ from werkzeug.wrappers import Response as BaseResponse
 
 from portal.domain.statuses import OltCondition, Role
 from portal.extensions import htmx
-from portal.queries import catalogue, holders, keyset, olts, workflows
+from portal.queries import catalogue, holders, keyset, mismatches, olts, workflows
 from portal.services.errors import Invalid
 from portal.services.network import olts as service
 from portal.tables import Olt
@@ -164,6 +164,7 @@ def detail(olt_id: int) -> Response:
         "olts/detail.html",
         olt=olt,
         condition=olts.condition_of(olt.id),
+        mismatch=mismatches.of_olt(olt.id),
         running=running,
         holder=None if running else holders.of(olt.id),
         view=workflows.at_work(olt.id),

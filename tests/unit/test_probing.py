@@ -9,7 +9,7 @@ import pytest
 from jobs import probing
 from jobs.snmp.fake import FakeSession, Faults, Value, fake_factory
 from portal.domain.composite import SnmpTarget
-from portal.domain.recognising import Families, Knowledge, KnownModel, shortlist
+from portal.domain.recognising import Families, Knowledge, KnownModel, answers_as, shortlist
 from testing.fake_olts import Lease
 from testing.shipped import brands
 
@@ -251,3 +251,32 @@ def test_the_name_of_its_model_decides_what_subtrees_leave_open(
     assert (found["brand"], found["model"], len(found["fits"])) == ("cdata", model, fits)
     if name and model and len(answers) > 1:
         assert (found["decided"][-1]["by"], found["decided"][-1]["seen"]) == ("name", name.decode())
+
+
+@pytest.mark.parametrize(
+    ("identity", "entered", "fits", "answer"),
+    [
+        ("2011.2.248", "zte.C320", (), ("huawei", "MA5608T")),
+        ("2011.2.248", "huawei.MA5600T", (), ("huawei", "MA5608T")),
+        ("2011.2.248", "huawei.MA5608T", (), None),
+        ("2011.2.248", "huawei.", (), None),
+        ("2011.2.248", "generic.", (), ("huawei", "MA5608T")),
+        (C320_IDENTITY, "huawei.MA5608T", (), ("zte", "C320")),
+        (C320_IDENTITY, "zte.C320", (), None),
+        (C320_IDENTITY, "zte.C320-1082", (), None),
+        (C320_IDENTITY, "zte.C600", (), ("zte", "C320")),
+        (C320_IDENTITY, "zte.C320", ("zte.C320-1082",), ("zte", "C320-1082")),
+        (C320_IDENTITY, "zte.C320", ("zte.C320", "zte.C320-1082"), None),
+        ("17409", "cdata.FD12XX", (), None),
+        ("17409", "vsol.V1600G", (), ("cdata", "")),
+        ("17409", "cdata.FD12XX", ("cdata.FD16XX-V3",), ("cdata", "FD16XX-V3")),
+        ("4413", "cdata.FD12XX", (), None),
+        ("99999", "huawei.MA5608T", (), None),
+        ("2011.2.185", "huawei.MA5600T", (), ("huawei", "MDU")),
+    ],
+)
+def test_a_device_that_cannot_be_what_it_was_entered_as_is_told(
+    identity: str, entered: str, fits: tuple[str, ...], answer: tuple[str, str] | None
+) -> None:
+    brand, _, model = entered.partition(".")
+    assert answers_as(knowledge().models, f"{ENTERPRISES}.{identity}", brand, model, fits) == answer

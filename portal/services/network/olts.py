@@ -27,7 +27,7 @@ from portal.tables import Execution, Olt, OltDevice, Workflow, WorkflowNode
 
 NAME_TAKEN = N_("another OLT has this name")
 ADDRESS_TAKEN = N_("another OLT has this address and port")
-_UNIQUE = {
+UNIQUE = {
     "uq_olts_name": ("name", NAME_TAKEN),
     "uq_olts_address_port": ("address", ADDRESS_TAKEN),
     "olts.address, olts.port": ("address", ADDRESS_TAKEN),
@@ -45,8 +45,8 @@ def create(given: Mapping[str, Any], actor: str, now: datetime, *, by_admin: boo
     A `community` in `given` makes a credential of its own for it. `by_admin`: `actor` may approve that a credential is
     sent outside its networks.
     """
-    with unique_or_invalid(_UNIQUE), transaction() as session:
-        values, references = _checked(session, given, None, Person(actor, by_admin, now))
+    with unique_or_invalid(UNIQUE), transaction() as session:
+        values, references = checked(session, given, None, Person(actor, by_admin, now))
         olt = add(session, values, references, actor, now)
         session.flush()
         audit.record(session, actor=actor, action="olt.create", subject=olt, changes=shown(olt), now=now)
@@ -63,10 +63,10 @@ def add(session: Session, values: Mapping[str, Any], references: References, act
 
 def update(olt_id: int, given: Mapping[str, Any], actor: str, now: datetime, *, by_admin: bool = False) -> None:
     """Change an OLT; what `given` leaves out stays. Enabling follows rule 2, disabling ends what waits and runs."""
-    with unique_or_invalid(_UNIQUE), transaction() as session:
+    with unique_or_invalid(UNIQUE), transaction() as session:
         olt = workflows.existing_olt(session, olt_id)
-        values, references = _checked(session, given, olt, Person(actor, by_admin, now))
-        _check_workflow(session, olt, references, now)
+        values, references = checked(session, given, olt, Person(actor, by_admin, now))
+        check_workflow(session, olt, references, now)
         changes = change(session, olt, values, references, actor, now)
     if changes.get("enabled") == [True, False]:
         executions.stop_running([olt_id])
@@ -231,7 +231,7 @@ def restore(
 
     Invalid when its name or address was given away meanwhile, or its credential may not be sent to the new address.
     """
-    with unique_or_invalid(_UNIQUE), transaction() as session:
+    with unique_or_invalid(UNIQUE), transaction() as session:
         olt = session.get(Olt, olt_id)
         if olt is None or olt.deleted_at is None:
             raise NotFound(N_("there is no deleted OLT of this number"))
@@ -313,7 +313,7 @@ def _forget(olt: Olt, now: datetime) -> None:
         olt.state, olt.state_since = OltState.UNKNOWN, now
 
 
-def _checked(
+def checked(
     session: Session, given: Mapping[str, Any], olt: Olt | None, person: Person
 ) -> tuple[dict[str, Any], References]:  # fmt: skip
     """All values of the OLT as it shall be, and the rows it refers to; Invalid with every error found."""
@@ -332,7 +332,7 @@ def _checked(
     return values, found
 
 
-def _check_workflow(session: Session, olt: Olt, references: References, now: datetime) -> None:
+def check_workflow(session: Session, olt: Olt, references: References, now: datetime) -> None:
     """After a change of brand or model each node must still have its OID."""
     device = Device(references.brand.key, references.model.key if references.model else "")
     if olt.workflow is None or device == workflows.device_of(olt):
