@@ -209,7 +209,9 @@ def _printable(octets: bytes) -> bool:
 def _number(spec: ValueSpec, raw: int | bytes | str) -> _Decoded:
     if isinstance(raw, int):
         if -SHORT < raw < SHORT:
-            return _short(spec, raw)
+            found = _short(spec, raw)
+            unsigned = found.reason == OUT_OF_RANGE and 1 << 31 <= raw < 1 << 32
+            return _short(spec, raw - (1 << 32)) if unsigned else found  # a negative number, sent as a Gauge32
         number: Decimal | None = Decimal(raw)
     elif isinstance(raw, bytes) and len(raw) == COUNTER_OCTETS and not _printable(raw):
         number = Decimal(int.from_bytes(raw, "big"))  # a Counter64 sent as octets (Nokia 7360, quirk 41)

@@ -147,6 +147,7 @@ RECORDING = b"""# a small OLT
 1.3.6.1.2.1.2.2.1.6.10|4x|00e0fc7c0a
 1.3.6.1.2.1.2.2.1.2.10|4|
 1.3.6.1.2.1.2.2.1.2.9|4|eth0
+1.3.6.1.2.1.2.2.1.2.8|4e|a\\nb\\\\c|\\x00\\"
 1.3.6.1.2.1.31.1.1.1.6.9|70|18446744073709551615
 1.3.6.1.4.1.2011.6.128.1.1.2.46.1.20.4194304000.0|2|-1
 """
@@ -163,10 +164,11 @@ def test_every_type_of_a_recording_is_read() -> None:
         "1.4.20.1.1.5": Value(Kind.IP_ADDRESS, bytes((198, 51, 100, 7))),
         "1.2.2.1.6.10": Value(Kind.OCTETS, bytes.fromhex("00e0fc7c0a")),
         "1.2.2.1.2.10": Value(Kind.OCTETS, b""),
+        "1.2.2.1.2.8": Value(Kind.OCTETS, b'a\nb\\c|\0"'),
         "1.31.1.1.1.6.9": Value(Kind.COUNTER64, 2**64 - 1),
     }
     rows = parse_snmprec(RECORDING, "small")
-    assert len(rows) == 9
+    assert len(rows) == 10
     assert {oid: rows[parse_oid(f"1.3.6.1.2.{oid}")] for oid in values} == values
 
 
@@ -179,12 +181,66 @@ def test_a_bad_line_is_named_with_its_number() -> None:
         "1.3.6|2|4194304000": "does not fit INTEGER",
         "1.3.6|65|-1": "does not fit COUNTER32",
         "1.3.6|4x|0g": "expected hexadecimal",
+        "1.3.6|4e|a\\qb": "unknown escape",
         "1.3.6|64|300.1.1.1": "expected an IPv4 address",
         "1.3.6.1|2|2": "already in the file",
     }
     for line, complaint in complaints.items():
         with pytest.raises(SnmprecError, match=f"^bad.snmprec: line 3: .*{re.escape(complaint)}"):
             parse_snmprec(f"1.3.6.1|2|1\n\n{line}\n".encode(), "bad.snmprec")
+
+
+PRINTED = b""".1.3.6.1.2.1.1.1.0 = STRING: "Huawei \\"Integrated\\"
+Access = Software"
+.1.3.6.1.2.1.1.2.0 = OID: .1.3.6.1.4.1.2011.2.123
+.1.3.6.1.2.1.1.3.0 = Timeticks: (1000) 0:00:10.00
+iso.3.6.1.2.1.1.5.0 = STRING: OLT-LIMA
+.1.3.6.1.2.1.1.6.0 = ""
+.1.3.6.1.2.1.1.7.0 = NULL
+.1.3.6.1.2.1.2.2.1.3.9 = INTEGER: gpon(250)
+.1.3.6.1.2.1.2.2.1.6.9 = Hex-STRING: 00 E0 FC 7C
+0A 01
+.1.3.6.1.2.1.2.2.1.8.9 = Wrong Type (should be INTEGER): Gauge32: 4294967295 dBm
+.1.3.6.1.2.1.4.20.1.1.5 = IpAddress: 198.51.100.7
+.1.3.6.1.2.1.31.1.1.1.6.9 = Counter64: 18446744073709551615
+.1.3.6.1.2.1.99 = No Such Object available on this agent at this OID
+No more variables left in this MIB View (It is past the end of the MIB tree)
+"""
+
+
+def test_what_snmpwalk_prints_is_read_too():
+    rows = parse_snmprec(PRINTED, "printed")
+    assert {".".join(map(str, oid[6:])): value for oid, value in rows.items()} == {
+        "1.1.0": Value(Kind.OCTETS, b'Huawei "Integrated"\nAccess = Software'),
+        "1.2.0": Value(Kind.OID, (1, 3, 6, 1, 4, 1, 2011, 2, 123)),
+        "1.3.0": Value(Kind.TIMETICKS, 1000),
+        "1.5.0": Value(Kind.OCTETS, b"OLT-LIMA"),
+        "1.6.0": Value(Kind.OCTETS, b""),
+        "1.7.0": Value(Kind.NULL, None),
+        "2.2.1.3.9": Value(Kind.INTEGER, 250),
+        "2.2.1.6.9": Value(Kind.OCTETS, bytes.fromhex("00e0fc7c0a01")),
+        "2.2.1.8.9": Value(Kind.GAUGE32, 2**32 - 1),
+        "4.20.1.1.5": Value(Kind.IP_ADDRESS, bytes((198, 51, 100, 7))),
+        "31.1.1.1.6.9": Value(Kind.COUNTER64, 2**64 - 1),
+    }
+
+
+@pytest.mark.parametrize(
+    ("line", "complaint"),
+    [
+        (".1.3.6 = INTEGER: five", "expected a whole number, found 'five'"),
+        (".1.3.6 = INTEGER: 4294967296", "does not fit INTEGER"),
+        (".1.3.6 = Opaque: Float: 1.5", "expected a type, one of STRING, Hex-STRING"),
+        (".1.3.6 = Hex-STRING: 0G", "expected hexadecimal"),
+        (".1.3.6 = IpAddress: 300.1.1.1", "expected an IPv4 address"),
+        ('.1.3.6 = STRING: "open', "no closing quote"),
+        (".1.3.6.1 = INTEGER: 2", "already in the file"),
+        (".1.9999999999 = INTEGER: 2", "is not an OID"),
+    ],
+)
+def test_a_bad_row_of_a_printed_walk_is_named_with_its_line(line, complaint):
+    with pytest.raises(SnmprecError, match=f"^bad.txt: line 3: .*{re.escape(complaint)}"):
+        parse_snmprec(f".1.3.6.1 = INTEGER: 1\n\n{line}\n".encode(), "bad.txt")
 
 
 def test_a_recording_without_rows_or_without_a_file_is_refused(tmp_path: Path) -> None:
@@ -201,7 +257,7 @@ def test_rows_come_in_numeric_order_whatever_the_order_of_the_file() -> None:
         oid = found[0]
         seen.append(oid)
     assert seen == sorted(seen)
-    assert len(seen) == 9
+    assert len(seen) == 10
     assert seen.index(parse_oid("1.3.6.1.2.1.2.2.1.2.9")) + 1 == seen.index(parse_oid("1.3.6.1.2.1.2.2.1.2.10"))
 
 
