@@ -2,6 +2,7 @@
 
 import logging
 import os
+import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
@@ -30,6 +31,9 @@ AT_ONCE = 64  # OLTs asked in one round
 LONGEST_WAIT = 3.0  # seconds for an answer
 ROUND_SECONDS = 4.0  # people's connection tests wait in the same queue
 LEASE_SECONDS = 10.0  # more than any answer is waited for
+REFUSED_WAIT = 2.0  # seconds for each of the messages of a question that takes the credential
+_MESSAGES = 4  # of SNMPv3, at most: the greeting, whose engine it is, what its clock says, the question
+_ONE_AT_A_TIME = threading.Lock()  # sessions of SNMPv3
 
 _SILENCE = frozenset({ErrorKind.TIMEOUT, ErrorKind.UNREACHABLE})
 
@@ -80,18 +84,21 @@ def _outcome(future: Future[bool | None]) -> bool | None:
 
 
 def ask(suspect: Suspect, hold: Hold, release: Release) -> bool | None:
-    """Send one datagram under the OLT's lease: True when anything comes back. None when it could not be asked now:
+    """Send one datagram under the OLT's lease: True when anything comes back. One that refuses its credential is asked
 
-    it is held (somebody is talking to it already), or Redis is away and nobody can say.
+    whether it takes it, which takes some more. None when it could not be asked now: it is held (somebody is talking to
+    it already), or Redis is away and nobody can say.
     """
-    target = replace(suspect.target, timeout=min(suspect.target.timeout, LONGEST_WAIT), retries=0)
+    longest = REFUSED_WAIT if suspect.refused else LONGEST_WAIT
+    target = replace(suspect.target, timeout=min(suspect.target.timeout, longest), retries=0)
+    need = target.timeout * (_MESSAGES if suspect.refused else 1)
     try:
-        with _question(target) as answers:  # resolves the name, which may take long: before the lease
+        with _question(target, suspect.refused) as answers:  # resolves the name, which may take long: before the lease
             mine = hold(suspect.olt_id)
             if mine is None:
                 return None
             try:
-                return answers() if _still_held(mine, target.timeout) else None
+                return answers() if _still_held(mine, need) else None
             finally:
                 _give_back(mine, release)
     except (SnmpError, OSError):
@@ -107,21 +114,26 @@ def _still_held(mine: Claim, need: float) -> bool:
 
 
 @contextmanager
-def _question(target: SnmpTarget) -> Iterator[Callable[[], bool]]:
+def _question(target: SnmpTarget, refused: bool) -> Iterator[Callable[[], bool]]:
     """What sends one datagram and tells whether anything came back: sysUpTime, or SNMPv3's own first message."""
     if target.version == "3":
         with closing(Greeting(resolved(target)[0], target.port)) as greeting:
-            yield lambda: greeting.send(target.timeout)
+            yield lambda: greeting.send(target.timeout) and not (refused and _refuses(target))
     else:
         with closing(open_session(target)) as session:
-            yield lambda: _says_anything(session)
+            yield lambda: _says_anything(session, refused)
 
 
-def _says_anything(session: SnmpSession) -> bool:
+def _refuses(target: SnmpTarget) -> bool:
+    with _ONE_AT_A_TIME, closing(open_session(target)) as session:
+        return not _says_anything(session, refused=True)
+
+
+def _says_anything(session: SnmpSession, refused: bool) -> bool:
     try:
         session.get([SYSTEM["uptime"]])
     except SnmpError as error:
-        return error.kind not in _SILENCE
+        return error.kind not in _SILENCE and not (refused and error.kind is ErrorKind.AUTH)
     return True
 
 

@@ -73,6 +73,7 @@ class Olt(Base):
     state_since: Mapped[datetime | None] = mapped_column(UTCDateTime)
     # When what is known of its ONUs is too old to be told as of now; None: their states were never read.
     stale_at: Mapped[datetime | None] = mapped_column(UTCDateTime)
+    # A person's words for a pause; of an unreachable OLT, that it refuses its credential (dispatch.reachability).
     paused_reason: Mapped[str] = mapped_column(String(255), default="")
     paused_until: Mapped[datetime | None] = mapped_column(UTCDateTime)
     consecutive_failures: Mapped[int] = mapped_column(default=0)

@@ -12,7 +12,7 @@ from portal.domain.readings import ValueSpec
 from portal.domain.statuses import ErrorKind, EventType, ExecutionStatus, OltState, SkipReason, StepStatus, Trigger
 from portal.services.dispatch import executions, reachability
 from portal.services.errors import NotFound
-from portal.services.network import olts
+from portal.services.network import credentials, olts
 from portal.tables import AuditLog, CoordinatorLog, Execution, Olt, WorkflowNode
 from testing.builders import make_execution, make_node, make_olt
 from testing.cast import ACTOR, FAR_AWAY, MINUTE, NOW, SECOND
@@ -134,6 +134,58 @@ def test_the_states_of_onus_count_until_some_of_their_readings_are_missed(sessio
         session.expire_all()
         ends[name] = session.get_one(Olt, node.workflow.olt_id).stale_at
     assert ends == {"OLT-A": NOW + 15 * MINUTE, "OLT-B": NOW + 180 * MINUTE, "OLT-C": FAR_AWAY}
+
+
+def test_an_olt_that_refuses_its_credential_is_asked_seldom_and_told_of_once(
+    session: Session, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told: list[str] = []
+    monkeypatch.setattr(reachability.alerts, "raise_alert", lambda *given, **_more: told.append(str(given[2])))
+    node = make_node(make_olt(), max_retries=2, retry_delay=60, interval="15m")
+    olt = node.workflow.olt
+    execution = run(session, node, NOW, ErrorKind.AUTH, answers=2)
+    assert (execution.status, execution.error_kind) == (ExecutionStatus.FAILED, ErrorKind.AUTH), "no retry"
+    assert (olt.state, olt.paused_reason) == (OltState.UNREACHABLE, "it refuses its SNMP credential")
+    asked = []
+    for _ in range(40):
+        moment = olt.probe_at
+        assert moment is not None
+        (suspect,) = reachability.suspects(moment, 64)
+        assert suspect.refused
+        asked.append(moment)
+        reachability.record_probes({olt.id: False}, moment)
+        session.expire_all()
+    gaps = [after - before for before, after in zip(asked, asked[1:], strict=False)]
+    assert gaps == sorted(gaps) and gaps[0] == 2 * MINUTE and gaps[-1] == 15 * MINUTE
+    assert sum(moment < NOW + 60 * MINUTE for moment in asked) == 6
+    assert told == ["OLT-LIMA refuses its SNMP credential"]
+    assert reachability.record_probes({olt.id: True}, olt.probe_at or NOW) == 1
+    session.expire_all()
+    assert (olt.state, olt.paused_reason) == (OltState.UP, "")
+
+
+def test_a_refusal_in_the_midst_of_an_answer_is_no_refused_credential(session: Session, node: WorkflowNode) -> None:
+    execution = make_execution(node, NOW)
+    assert executions.start(execution.id, execution.id, "poller", NOW, NOW + 15 * SECOND)
+    steps = (
+        StepResult(node.id, StepStatus.SUCCESS, pdus=2, rows=5),
+        StepResult(node.id, StepStatus.FAILED, pdus=1, error_kind=ErrorKind.AUTH),
+    )
+    executions.finish(execution.id, execution.id, CompositeResult(steps), NOW)
+    session.rollback()
+    assert node.workflow.olt.state is OltState.UP
+
+
+def test_once_a_credential_is_changed_the_olts_that_wait_for_it_are_asked_at_once(session: Session) -> None:
+    nodes = [make_node(make_olt(name), max_retries=0) for name in ("OLT-A", "OLT-B")]
+    for node in nodes:
+        run(session, node, NOW, ErrorKind.AUTH, answers=2)
+    later = NOW + 3 * MINUTE
+    assert all(node.workflow.olt.probe_at != later for node in nodes)
+    credential = nodes[0].workflow.olt.credential
+    credentials.save({"name": credential.name, "community": "another"}, ACTOR, later, credential.id)
+    session.expire_all()
+    assert [node.workflow.olt.probe_at for node in nodes] == [later, later]
 
 
 def test_zero_switches_giving_up_off(app: Flask, session: Session, node: WorkflowNode) -> None:

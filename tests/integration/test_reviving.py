@@ -20,7 +20,7 @@ from portal import queueing
 from portal.domain.statuses import OltState
 from portal.extensions import db
 from portal.services.dispatch import reachability
-from portal.services.network import olts
+from portal.services.network import credentials, olts
 from portal.tables import Olt
 from testing.builders import make_credential, make_olt
 from testing.cast import ACTOR, MINUTE
@@ -111,6 +111,21 @@ def test_an_olt_of_version_3_is_found_by_any_answer(farm: Farm, mute: Mute) -> N
     silent = dead("SILENT", mute.port, credential="v3")
     reviving.revive()
     assert (alive.state, silent.state, mute.heard()) == (OltState.UP, OltState.UNREACHABLE, 1)
+
+
+def test_an_olt_that_refuses_its_credential_is_back_once_it_takes_it_and_not_before(farm: Farm) -> None:
+    known = {"version": "3", "community": None, "username": "nms", "auth_protocol": "SHA"}
+    credential = make_credential("v3", auth_password="not the password", **known)
+    olt = dead("REFUSES", farm.ports[1], credential="v3")
+    olt.paused_reason = str(reachability.REFUSED)
+    db.session.commit()
+    reviving.revive()
+    assert (olt.state, olt.probes_sent) == (OltState.UNREACHABLE, 1)
+    assert reachability.suspects(datetime.now(UTC), 64) == []
+    credentials.save({"auth_password": "a password of v3"}, ACTOR, datetime.now(UTC), credential.id)
+    reviving.revive()
+    db.session.expire_all()
+    assert (olt.state, olt.paused_reason, olt.probe_at) == (OltState.UP, "", None)
 
 
 @pytest.mark.clock

@@ -30,7 +30,7 @@ def test_quirk_17_no_page_and_no_service_asks_a_device_itself() -> None:
 def test_quirk_55_nothing_is_ever_written_to_a_device() -> None:
     """SET looks possible on some C-Data and answers genError: the product only reads."""
     methods = {name for name in vars(SnmpSession) if not name.startswith("_")}
-    assert methods == {"columns_per_request", "parallel", "repeats", "exact", "get", "next_rows", "close"}
+    assert methods == {"columns_per_request", "parallel", "repeats", "checks", "exact", "get", "next_rows", "close"}
     drivers = [ROOT / "jobs" / "snmp" / f"{name}_driver.py" for name in ("easysnmp", "gufo")]
     called = {
         node.func.attr

@@ -203,14 +203,19 @@ def write_result(
     }
     _settle(session, execution, result, now)
     silent = not result.answered and kind is ErrorKind.TIMEOUT  # what could not be sent says nothing of the OLT
-    reachability.note(session, execution, now, answered=result.answered, silent=silent, message=message)
+    refused = kind is ErrorKind.AUTH and not any(step.rows for step in result.steps)
+    reachability.note(
+        session, execution, now, answered=result.answered, silent=silent, message=message, refused=refused
+    )  # fmt: skip
     reachability.note_states(execution, result, now)
     session.flush()
     return execution.status
 
 
 def _settle(session: Session, execution: Execution, result: CompositeResult, now: datetime) -> None:
-    """Success ends it; a device's failure is tried again after retry_delay, but never past the next slot.
+    """Success ends it; a device's failure is tried again after retry_delay, but never past the next slot. What it said
+
+    to a wrong credential it would say again.
 
     One that had nothing to ask for ends too, and is none: it has read nothing.
     """
@@ -229,7 +234,7 @@ def _settle(session: Session, execution: Execution, result: CompositeResult, now
     kind = failure.error_kind if failure else ErrorKind.DEVICE
     message = failure.error_message if failure else ""
     node, retry = execution.node, None
-    if node is not None and execution.trigger is Trigger.SCHEDULE:
+    if node is not None and execution.trigger is Trigger.SCHEDULE and kind is not ErrorKind.AUTH:
         failures, next_slot = execution.failures, execution.overdue_at
         retry = schedule.next_try(now, node.retry_delay, failures, node.max_retries, next_slot)
     if retry is not None:

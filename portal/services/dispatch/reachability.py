@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from typing import Final
 
 from flask import current_app
 from sqlalchemy import and_, or_, select
@@ -20,15 +21,24 @@ from portal.services.dispatch import waiting
 from portal.services.dispatch.work import target_of
 from portal.tables import Execution, Olt
 
+REFUSED: Final = N_("it refuses its SNMP credential")  # why an OLT that answers is unreachable
 
-def note(session: Session, execution: Execution, now: datetime, *, answered: bool, silent: bool, message: str) -> None:
+
+def note(
+    session: Session, execution: Execution, now: datetime, *, answered: bool, silent: bool, message: str,
+    refused: bool = False,
+) -> None:  # fmt: skip
     """What a try that has just been settled says of its OLT; in the caller's transaction, after the status is written.
 
     An answer makes it up. After the first silence it is asked each few seconds whether it is there; AUTO_PAUSE_AFTER
     silences in a row, of such questions and of tries, make it unreachable: what waits on it is skipped, and it is
-    only probed from then on. An OLT that a person paused stays as it is.
+    only probed from then on. One that refused its credential (`refused`) is so at once, until it takes it. An OLT that
+    a person paused stays as it is.
     """
-    dead = silent and not answered and execution.status in (ExecutionStatus.FAILED, ExecutionStatus.PENDING)
+    answered = answered and not refused
+    dead = (
+        (silent or refused) and not answered and execution.status in (ExecutionStatus.FAILED, ExecutionStatus.PENDING)
+    )
     olt = session.get(Olt, execution.olt_id)
     if olt is None or not (dead or answered and _is_news(olt)):
         return
@@ -38,7 +48,10 @@ def note(session: Session, execution: Execution, now: datetime, *, answered: boo
     if answered:
         back_up(session, olt, now, N_("it answered"))
         return
-    _count(session, olt, now, message)
+    if refused:
+        _refused(session, olt, now, message)
+    else:
+        _count(session, olt, now, message)
 
 
 def note_states(execution: Execution, result: CompositeResult, now: datetime) -> None:
@@ -67,26 +80,48 @@ def _count(session: Session, olt: Olt, now: datetime, message: str) -> None:
         olt.probe_at = now + reachability.LOOK
 
 
+def _refused(session: Session, olt: Olt, now: datetime, message: str) -> None:
+    """What it said to this credential it will say again: it is asked seldom, and people are told."""
+    olt.consecutive_failures += 1
+    if not current_app.config["AUTO_PAUSE_AFTER"] or olt.paused_reason:
+        return
+    olt.paused_reason = str(REFUSED)
+    subject = N_("%(olt)s refuses its SNMP credential", olt=olt.name)
+    body = N_(
+        "It answered that user, password or protocols are wrong. Its runs are skipped, and it is asked by itself"
+        " whether it takes the credential; once the credential is changed it is asked at once."
+    )  # fmt: skip
+    cause = N_("its OLT refuses the SNMP credential")
+    _stop(session, olt, now, message, REFUSED, (subject, body), cause)
+
+
 def _is_news(olt: Olt) -> bool:
     return olt.consecutive_failures > 0 or olt.state in (OltState.UNKNOWN, OltState.UNREACHABLE)
 
 
 def _give_up(session: Session, olt: Olt, now: datetime, message: str) -> None:
-    failures, olt.stale_at = olt.consecutive_failures, olt.stale_at and now
-    olt.probe_at, olt.probes_sent = reachability.next_probe(now, now), 0
+    failures = olt.consecutive_failures
     cause = N_("silences in a row: %(count)d", count=failures)  # the driver's words are not the reader's
-    facts = {"failures": failures, "error": message, "probe_at": olt.probe_at.isoformat()}
-    change_state(session, olt, OltState.UNREACHABLE, now, cause, level="ERROR", details=facts)
     subject = N_("%(olt)s does not answer", olt=olt.name)
     body = N_(
         "%(count)d times in a row nothing came back from %(address)s. Its runs are skipped; it is asked by itself"
         " whether it is back.", count=failures, address=olt.device_key,
     )  # fmt: skip
+    _stop(session, olt, now, message, cause, (subject, body), N_("its OLT does not answer"))
+
+
+def _stop(
+    session: Session, olt: Olt, now: datetime, message: str, cause: str, words: tuple[str, str], end: str
+) -> None:  # fmt: skip
+    """Unreachable from now on: one alert, what waits ends, and only questions go out."""
+    olt.stale_at = olt.stale_at and now
+    olt.probe_at, olt.probes_sent = reachability.next_probe(now, now, refused=bool(olt.paused_reason)), 0
+    facts = {"failures": olt.consecutive_failures, "error": message, "probe_at": olt.probe_at.isoformat()}
+    change_state(session, olt, OltState.UNREACHABLE, now, cause, level="ERROR", details=facts)
+    subject, body = words
     alerts.raise_alert(session, AlertKind.OLT_UNREACHABLE, subject, body, now, severity=Severity.HIGH, olt_id=olt.id)
     session.flush()
-    waiting.end_of_olt(
-        session, olt.id, now, N_("its OLT does not answer"), ErrorKind.UNREACHABLE, SkipReason.OLT_UNREACHABLE
-    )
+    waiting.end_of_olt(session, olt.id, now, end, ErrorKind.UNREACHABLE, SkipReason.OLT_UNREACHABLE)
 
 
 def back_up(session: Session, olt: Olt, now: datetime, cause: str) -> None:
@@ -95,7 +130,7 @@ def back_up(session: Session, olt: Olt, now: datetime, cause: str) -> None:
         _tell_back(session, olt, now)
     if olt.state is not OltState.UP:
         change_state(session, olt, OltState.UP, now, cause, details=_absence(olt, now))
-    olt.consecutive_failures, olt.probe_at, olt.probes_sent = 0, None, 0
+    olt.consecutive_failures, olt.probe_at, olt.probes_sent, olt.paused_reason = 0, None, 0, ""
 
 
 def _tell_back(session: Session, olt: Olt, now: datetime) -> None:
@@ -131,10 +166,11 @@ def change_state(
 
 @dataclass(frozen=True)
 class Suspect:
-    """An OLT that is silent, whose time to be asked has come."""
+    """An OLT that is silent, whose time to be asked has come. `refused`: not silent, it refuses its credential."""
 
     olt_id: int
     target: SnmpTarget
+    refused: bool = False
 
 
 def suspects(now: datetime, limit: int) -> list[Suspect]:
@@ -157,7 +193,9 @@ def suspects(now: datetime, limit: int) -> list[Suspect]:
         .order_by(Olt.probe_at, Olt.id)
         .limit(limit)
     )  # fmt: skip
-    found = [Suspect(olt.id, target_of(olt, olt.credential)) for olt in db.session.scalars(query)]
+    found = [
+        Suspect(olt.id, target_of(olt, olt.credential), bool(olt.paused_reason)) for olt in db.session.scalars(query)
+    ]
     db.session.rollback()
     return found
 
@@ -175,7 +213,8 @@ def record_probes(answers: Mapping[int, bool], now: datetime) -> int:
                 back += dead
                 back_up(session, olt, now, N_("it answered a probe"))
             elif dead:
-                olt.probe_at = reachability.next_probe(olt.state_since or now, now)
+                since, refused = olt.state_since or now, bool(olt.paused_reason)
+                olt.probe_at = reachability.next_probe(since, now, refused=refused)
             else:
                 _count(session, olt, now, "no answer to a question for its uptime")
     return back

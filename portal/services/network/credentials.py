@@ -4,12 +4,13 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import select
+from sqlalchemy import select, update
 from sqlalchemy.orm import Session
 
 from portal.domain import olt_fields
 from portal.domain.fields import read_all
 from portal.domain.messages import N_, Message
+from portal.domain.statuses import OltState
 from portal.extensions import KeyringError, transaction
 from portal.services import audit
 from portal.services.errors import Invalid, NotFound
@@ -135,5 +136,7 @@ def write(
             setattr(row, name, values[name])
         session.add(row)
         session.flush()
+        of_it = (Olt.credential_id == row.id) & (Olt.state == OltState.UNREACHABLE)
+        session.execute(update(Olt).where(of_it).values(probe_at=now))  # it may be what they were waiting for
         audit.record(session, actor=actor, action=action, subject=row, changes=changes, now=now)
     return row, changes

@@ -310,7 +310,7 @@ def _forget(olt: Olt, now: datetime) -> None:
     """What was learned of it before it was out of service is no news any more. A person's pause stays."""
     olt.consecutive_failures, olt.probe_at, olt.probes_sent = 0, None, 0
     if olt.state is not OltState.PAUSED:
-        olt.state, olt.state_since = OltState.UNKNOWN, now
+        olt.state, olt.state_since, olt.paused_reason = OltState.UNKNOWN, now, ""
 
 
 def checked(
