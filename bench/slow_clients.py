@@ -48,7 +48,7 @@ def run(seconds: float, count: int) -> dict[str, object]:
         took = login_seconds(port, lambda times: time.monotonic() < until or times < 2)
         memory = _peak_mb(process.pid)
         over.set()
-        stirring.join()
+        stirring.join(10)
     return {
         "seconds": seconds, "each": count, "asked": len(took), "quiet_p95_ms": round(quantile(quiet, 0.95) * 1000),
         "p50_ms": round(quantile(took, 0.5) * 1000), "p95_ms": round(quantile(took, 0.95) * 1000),

@@ -41,8 +41,10 @@ class Crowd:
                 try:
                     if kind != "slow reader":
                         one.sendall(b"x")
-                    elif not one.recv(1):
+                    elif not one.recv(1, socket.MSG_DONTWAIT):
                         raise ConnectionError
+                except BlockingIOError:
+                    continue
                 except OSError:
                     one.close()
                     sockets[place] = self._one(kind)

@@ -5,12 +5,23 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from flask import Flask
+from sqlalchemy import select, update
+from sqlalchemy.orm import Session
 
+from jobs import drivers, reviving
 from jobs.drivers import DRIVERS
 from jobs.snmp.errors import SnmpError
 from portal.domain import addresses
 from portal.domain.composite import SnmpTarget
 from portal.domain.fields import FieldError
+from portal.services.dispatch import work
+from portal.services.dispatch.reachability import Suspect
+from portal.services.trying import probes
+from portal.tables import Olt, Probe, ProbeStatus
+from testing import builders, seed
+from testing.cast import NOW
+from testing.web import english
 
 pytestmark = pytest.mark.integration
 
@@ -101,3 +112,40 @@ def test_no_spelling_of_an_address_outside_passes_the_form() -> None:
             continue
         passed.append(address)
     assert set(passed) <= {"localhost", "ip6-localhost", "ip6-loopback", "localhost.localdomain"}
+
+
+def test_forty_names_and_spellings_in_forms_and_tests_lead_to_no_datagram(
+    app: Flask, session: Session, listener: socket.socket, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    names_stand_for_loopback(monkeypatch)
+    app.config["OLT_NETWORKS"] = NETWORKS
+    seed.add_users(NOW)
+    builders.make_catalogue()
+    lab = builders.make_credential()
+    person = english(app, "admin")
+    given = {"port": listener.getsockname()[1], "credential": lab.id, "device": "huawei/MA5800", "timeout": 0.2,
+             "retries": 0, "max_repetitions": 20, "max_varbinds": 50, "max_inflight": 2}  # fmt: skip
+    for number, address in enumerate(SPELLED + NAMED):
+        person.post("/probes/", address=address, **given)
+        person.post("/olts/new", address=address, name=f"OLT-{number}", **given)
+    session.execute(update(Probe).values(status=ProbeStatus.PENDING))  # without a queue each has failed
+    session.commit()
+    asked = [work.target_of(olt, olt.credential) for olt in session.scalars(select(Olt))]
+    asked += [one.target for ident in session.scalars(select(Probe.id)).all() if (one := probes.start(ident))]
+    assert len(asked) > 2 * len(NAMED), "names are let pass, and looked up when they are asked"
+    for target in asked:
+        with pytest.raises(SnmpError):
+            drivers.open_session(target)
+    with pytest.raises(BlockingIOError):
+        listener.recv(2000)
+
+
+def test_an_unreachable_olt_of_version_3_is_not_greeted_outside_them(
+    listener: socket.socket, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    names_stand_for_loopback(monkeypatch)
+    for address in ("127.0.0.1", "::1", "localhost", "olt.example"):
+        target = SnmpTarget(address, listener.getsockname()[1], "3", username="u", timeout=0.2, networks=NETWORKS)
+        assert reviving.ask(Suspect(1, target), lambda _olt: None, lambda _claim: None) is False
+    with pytest.raises(BlockingIOError):
+        listener.recv(2000)
