@@ -1,7 +1,9 @@
 """Who does not send a request, or does not read its answer, keeps nobody waiting: the web process as it is served."""
 
+import selectors
 import socket
 import subprocess
+from collections import Counter
 from collections.abc import Iterator
 from types import SimpleNamespace
 
@@ -152,3 +154,53 @@ def test_who_listens_beyond_this_machine_without_a_proxy_is_warned(bind: str, pr
     worker.largest_body, worker.seconds = 1, 1.0
     worker.load_wsgi()
     assert [bind in text for text in told] == [True] * warned
+
+
+@pytest.fixture
+def door() -> Iterator[tuple[WebWorker, socket.socket]]:
+    """A worker that takes forty connections, and the socket where it takes them."""
+    worker = WebWorker.__new__(WebWorker)
+    worker.cfg, worker.worker_connections, worker.largest_body = SimpleNamespace(keepalive=30), 40, 1000
+    worker.poller, worker.nr_conns, worker.held = selectors.DefaultSelector(), 0, 0
+    worker.waits, worker.by_address, worker.behind_proxy = {}, Counter(), False
+    with socket.create_server(("127.0.0.1", 0), backlog=64) as listener:
+        yield worker, listener
+        worker.murder_keepalived(force=True)
+        worker.poller.close()
+
+
+def come(worker: WebWorker, listener: socket.socket, count: int) -> list[socket.socket]:
+    clients = [socket.create_connection(listener.getsockname(), 30) for _ in range(count)]
+    for _ in clients:
+        worker.accept(listener)
+    return clients
+
+
+def test_one_address_has_its_share_of_the_connections(
+    door: tuple[WebWorker, socket.socket], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(WebWorker, "_is_shared", lambda _worker, _address: False)
+    clients = come(*door, 15)
+    assert door[0].nr_conns == 10
+    assert [one.recv(1) for one in clients[10:]] == [b""] * 5, "the others are closed"
+    for one in clients:
+        one.close()
+
+
+def test_when_all_are_taken_who_kept_it_waiting_longest_goes(door: tuple[WebWorker, socket.socket]) -> None:
+    clients = come(*door, 45)
+    assert door[0].nr_conns == 39
+    assert [one.recv(1) for one in clients[:6]] == [b""] * 6
+    for one in clients:
+        one.close()
+
+
+SHARED = [("127.0.0.1", False, True), ("::1", False, True), ("", False, True), ("192.0.2.1", False, False),
+          ("192.0.2.1", True, True), ("2001:db8::1", False, False)]  # fmt: skip
+
+
+@pytest.mark.parametrize(("address", "behind_proxy", "shared"), SHARED)
+def test_a_proxy_has_all_it_wants(address: str, behind_proxy: bool, shared: bool) -> None:
+    worker = WebWorker.__new__(WebWorker)
+    worker.behind_proxy = behind_proxy
+    assert worker._is_shared(address) is shared
