@@ -57,7 +57,7 @@ def uptime(session: PatientSession) -> int | None:
 
 def _ask(session: PatientSession, oids: tuple[str, ...]) -> dict[str, VarBind]:
     try:
-        return {bind.oid: bind for bind in session.get(oids) if not bind.missing}
+        return {bind.oid: bind for bind in session.told(oids) if not bind.missing}
     except SnmpError as error:
         if error.kind in SILENCE:
             raise

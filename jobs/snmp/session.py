@@ -77,7 +77,7 @@ class SnmpSession(Protocol):
 
     @property
     def checks(self) -> int:
-        """Cheap questions that this session has put by itself, and that were answered. 0 for a driver."""
+        """Further questions that this session has put by itself, and that were answered. 0 for a driver."""
         ...
 
     @property

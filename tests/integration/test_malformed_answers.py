@@ -14,6 +14,7 @@ from sqlalchemy.orm import Session
 
 from jobs import poller
 from jobs.drivers import DRIVERS
+from jobs.identifying import uptime
 from jobs.snmp.getting import get_many
 from jobs.snmp.patient import PatientSession
 from jobs.snmp.simulator import wire
@@ -291,6 +292,15 @@ def test_what_cannot_be_read_is_an_answer_and_no_silence(driver, case):
 def discovery(port: int, node: int = 1) -> CompositeWork:
     spec = ReadingSpec("onu_state", ROOT, ValueSpec())
     return CompositeWork(1, 1, 1, target(port, 0.2), (StepWork(node, "discovery", NodeKind.DISCOVERY, (spec,)),))
+
+
+@pytest.mark.parametrize("driver", DRIVERS)
+def test_who_answers_is_known_with_either_driver_however_its_lengths_are_written(driver):
+    rows = {(1, 3, 6, 1, 2, 1, 1, 3, 0): number(4711)}
+    with raw_agent(rows, MALFORMED["long lengths everywhere"]) as agent:
+        with closing(PatientSession(DRIVERS[driver], target(agent.port, 0.5), lambda: None)) as session:
+            assert uptime(session) == 4711
+            assert len(agent.asked) == 1 + session.checks
 
 
 @pytest.mark.parametrize("driver", DRIVERS)
