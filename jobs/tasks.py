@@ -16,11 +16,12 @@ from jobs.drivers import open_session
 from portal import clock, queueing
 from portal.domain import tempo
 from portal.domain.composite import CompositeResult, CompositeWork, StepResult, telling
-from portal.domain.statuses import ExecutionStatus
+from portal.domain.statuses import ErrorKind, ExecutionStatus
 from portal.extensions import db
 from portal.services.collecting.readings import Books
 from portal.services.dispatch import executions
 from portal.services.dispatch.executions import StaleToken
+from portal.services.trying import probes
 
 log = logging.getLogger(__name__)
 
@@ -99,6 +100,17 @@ def _read_and_finish(work: CompositeWork, lease: Lease) -> None:
         work.execution_id, work.olt_id, status, len(result.steps), sum(step.rows for step in result.steps),
         sum(step.pdus for step in result.steps), time.monotonic() - began,
     )  # fmt: skip
+    ask_what_it_is(work.olt_id, result)
+
+
+def ask_what_it_is(olt_id: int, result: CompositeResult) -> None:
+    """An OLT that lacks a column of its model may be another of the same sysObjectID: a connection test tells."""
+    if not any(step.error_kind is ErrorKind.NO_SUCH_OBJECT for step in result.steps):
+        return
+    try:
+        probes.prove(olt_id, clock.now())
+    except Exception:  # the composite has ended well, whatever becomes of this
+        log.warning("event=no_proof olt=%d", olt_id, exc_info=True)
 
 
 class _Keeper:

@@ -43,7 +43,8 @@ def add_olt(session: Session, name: str, port: int, brand: str, model: str) -> O
     if known is not None:
         return known
     if session.scalar(select(Credential.id).where(Credential.name == "walks")) is None:
-        credentials.save({"name": "walks", "version": "2c", "community": "public"}, ACTOR, datetime.now(UTC))
+        secret = {"name": "walks", "version": "2c", "community": "public", "networks": "127.0.0.0/8"}
+        credentials.save(secret, ACTOR, datetime.now(UTC))
     given = {"name": name, "address": "127.0.0.1", "port": port, "brand": brand, "model": model, "credential": "walks"}
     return session.get_one(Olt, olts.create(given | {"timeout": 3}, ACTOR, datetime.now(UTC)))
 

@@ -2,11 +2,11 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 
 from flask import current_app
-from sqlalchemy import select
+from sqlalchemy import func, select
 from sqlalchemy.orm import Session
 
 from portal import queueing
@@ -17,10 +17,13 @@ from portal.domain.messages import N_
 from portal.domain.statuses import ErrorKind
 from portal.extensions import transaction
 from portal.services import audit, pairing
+from portal.services.cataloguing import recognition
 from portal.services.dispatch.work import target
 from portal.services.errors import Invalid, NotFound
-from portal.tables import Credential, Olt, Probe, ProbeStatus
+from portal.tables import Credential, Olt, OltDevice, Probe, ProbeStatus
 
+PROVER = "poller"  # in whose name
+PROOF_HOLDS = timedelta(days=1)
 QUEUE_AWAY = N_("the queue (Redis) does not answer: see that it runs, then test again")
 
 
@@ -99,6 +102,18 @@ def _queued(probe_id: int, now: datetime) -> int:
     except queueing.RedisError:
         fail(probe_id, ErrorKind.INTERNAL, QUEUE_AWAY, now)
     return probe_id
+
+
+def prove(olt_id: int, now: datetime) -> int | None:
+    """A test of an OLT that lacks what its model has: others may have its sysObjectID. Once a day; None without one."""
+    with transaction() as session:
+        device = session.get(OltDevice, olt_id)
+        last = session.scalar(select(func.max(Probe.created_at)).where(Probe.olt_id == olt_id))
+        if device is None or (last is not None and now - last < PROOF_HOLDS):
+            return None
+        if not recognition.is_shared(session, device.object_id):
+            return None
+    return of_olt(olt_id, PROVER, now)
 
 
 def start(probe_id: int) -> ProbeWork | None:

@@ -105,7 +105,7 @@ def test_the_connection_test_tells_trees_of_one_sysobjectid_apart(wrong: Flask) 
     person = english(wrong)
     assert "answers as" not in page_of(wrong, person), "the sysObjectID alone does not tell"
     probe = probed(wrong, sysobjectid=C320, brand="zte", model="C320-1082", fits=["zte.C320-1082"])
-    says = "Entered as ZTE ZXA10 C320, answers as ZTE ZXA10 C320, ONUs in tree 1082"
+    says = "Entered as ZTE ZXA10 C320, answers as ZTE ZXA10 C320 (1082)"
     for path in (f"/probes/{probe}", f"/olts/{olt_id(wrong)}"):
         assert says in text_of(person.get(path))
     person.post(f"/olts/{olt_id(wrong)}/model", brand="zte", model="C320-1082")
