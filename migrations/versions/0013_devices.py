@@ -39,6 +39,7 @@ def upgrade():
     _allow('notifications', 'alert_kind', KINDS)
     with op.batch_alter_table('olts') as batch_op:
         batch_op.add_column(sa.Column('stale_at', MOMENT, nullable=True))
+        batch_op.add_column(sa.Column('refused', sa.Boolean(), nullable=False, server_default=sa.false()))
     # What answers will be read long before that; what does not is not known now either.
     olts = sa.table('olts', sa.column('stale_at', MOMENT), sa.column('state', sa.String))
     soon = datetime.now(UTC) + timedelta(hours=1)
@@ -76,5 +77,6 @@ def downgrade():
     _allow('notifications', 'alert_kind', [kind for kind in KINDS if kind != 'other_device'])
     _allow('quota_losses', 'cause', [cause for cause in CAUSES if cause != 'no_onus'])
     with op.batch_alter_table('olts') as batch_op:
+        batch_op.drop_column('refused')
         batch_op.drop_column('stale_at')
     op.drop_table('olt_devices')

@@ -76,6 +76,7 @@ class OltCondition(StrEnum):
     """
 
     UNREACHABLE = "unreachable"
+    REFUSED = "refused"  # it answers that the credential is wrong
     OTHER_DEVICE = "other_device"  # another device answers in its place
     FAILING = "failing"  # it answers, but the states of its ONUs have not been read for several intervals
     PAUSED = "paused"

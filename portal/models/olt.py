@@ -19,9 +19,9 @@ from sqlalchemy import (
     true,
 )
 from sqlalchemy.ext.hybrid import hybrid_property
-from sqlalchemy.orm import Mapped, mapped_column, relationship
+from sqlalchemy.orm import Mapped, mapped_column, query_expression, relationship
 
-from portal.domain.statuses import NodeKind, OltState, RolloutStatus
+from portal.domain.statuses import NodeKind, OltCondition, OltState, RolloutStatus
 from portal.extensions import Base
 from portal.models.catalogue import Brand, OltModel
 from portal.models.credential import Credential
@@ -73,8 +73,9 @@ class Olt(Base):
     state_since: Mapped[datetime | None] = mapped_column(UTCDateTime)
     # When what is known of its ONUs is too old to be told as of now; None: their states were never read.
     stale_at: Mapped[datetime | None] = mapped_column(UTCDateTime)
-    # A person's words for a pause; of an unreachable OLT, that it refuses its credential (dispatch.reachability).
     paused_reason: Mapped[str] = mapped_column(String(255), default="")
+    # It answers that the credential is wrong; then it is UNREACHABLE.
+    refused: Mapped[bool] = mapped_column(default=False, server_default=false())
     paused_until: Mapped[datetime | None] = mapped_column(UTCDateTime)
     consecutive_failures: Mapped[int] = mapped_column(default=0)
     # While the OLT is unreachable: when it is asked next whether it is back, and how often it was asked.
@@ -89,6 +90,7 @@ class Olt(Base):
     credential: Mapped[Credential] = relationship()
     workflow: Mapped["Workflow | None"] = relationship(back_populates="olt", uselist=False)
     device: Mapped[OltDevice | None] = relationship(uselist=False, viewonly=True)
+    condition: Mapped[OltCondition] = query_expression()  # filled by queries that ask for it (queries.freshness)
 
     @property
     def device_key(self) -> str:

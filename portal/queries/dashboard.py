@@ -136,7 +136,7 @@ def _troubled() -> list[Troubled]:
         Olt.paused_reason, Olt.paused_until, Olt.consecutive_failures,
         Olt.probe_at,
     )  # fmt: skip
-    wanted = (OltCondition.UNREACHABLE, *_UNREAD, OltCondition.PAUSED)
+    wanted = (OltCondition.UNREACHABLE, OltCondition.REFUSED, *_UNREAD, OltCondition.PAUSED)
     rank = case({one: number for number, one in enumerate(wanted)}, value=condition)
     query = select(*columns).where(condition.in_(wanted), Olt.deleted_at.is_(None))
     query = query.order_by(rank, Olt.state_since.desc(), Olt.name).limit(TROUBLED)

@@ -20,6 +20,7 @@ online: ColumnElement[bool | None] = case((fresh, Onu.online))
 condition: ColumnElement[OltCondition] = cast(
     case(
         (Olt.enabled.is_(False), OltCondition.DISABLED.value),
+        (and_(Olt.state == OltState.UNREACHABLE, Olt.refused), OltCondition.REFUSED.value),
         (Olt.state.in_((OltState.PAUSED, OltState.UNREACHABLE)), cast(Olt.state, String)),
         (
             select(OltDevice.olt_id)

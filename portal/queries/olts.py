@@ -6,7 +6,7 @@ from datetime import datetime
 from typing import Any
 
 from sqlalchemy import ColumnElement, Select, case, func, literal, or_, select, union_all
-from sqlalchemy.orm import joinedload
+from sqlalchemy.orm import joinedload, with_expression
 
 from portal.domain.statuses import ExecutionStatus, NodeKind, OltCondition, OltState, Presence
 from portal.extensions import db
@@ -274,14 +274,14 @@ def running_now(olt_ids: list[int]) -> dict[int, Running]:
 
 
 def get(olt_id: int) -> Olt | None:
-    """The OLT unless it was deleted. Its credential is not loaded: see queries.catalogue."""
-    parts = (joinedload(Olt.brand), joinedload(Olt.model), joinedload(Olt.device))
+    """The OLT with its condition, unless it was deleted. Its credential is not loaded: see queries.catalogue."""
+    parts = (
+        joinedload(Olt.brand),
+        joinedload(Olt.model),
+        joinedload(Olt.device),
+        with_expression(Olt.condition, condition),
+    )
     return db.session.scalar(select(Olt).options(*parts).where(Olt.id == olt_id, _ALIVE))
-
-
-def condition_of(olt_id: int) -> OltCondition:
-    """What is to be said of one OLT. One SQL statement."""
-    return db.session.scalars(select(condition).where(Olt.id == olt_id)).one()
 
 
 def names(olt_ids: Iterable[int]) -> dict[int, str]:

@@ -142,6 +142,9 @@ def _title(wanted: olts.OltFilter, counts: Mapping[str, int]) -> str:
         return _("No OLT matches") if wanted.active else _("No OLTs yet")
     if silent:
         return ngettext("%(count)s OLT does not answer", "%(count)s OLTs do not answer", silent, count=number(silent))
+    if refused := counts.get("refused", 0):
+        return ngettext("%(count)s OLT refuses its credential", "%(count)s OLTs refuse their credential", refused,
+                        count=number(refused))  # fmt: skip
     if other := counts.get("other_device", 0):
         return ngettext("Another device answers for %(count)s OLT", "Other devices answer for %(count)s OLTs", other,
                         count=number(other))  # fmt: skip
@@ -163,7 +166,6 @@ def detail(olt_id: int) -> Response:
     return live.render(
         "olts/detail.html",
         olt=olt,
-        condition=olts.condition_of(olt.id),
         mismatch=mismatches.of_olt(olt.id),
         running=running,
         holder=None if running else holders.of(olt.id),

@@ -78,6 +78,7 @@ FACES: Mapping[type[StrEnum], Mapping[str, Face]] = {
     },
     OltCondition: {
         "unreachable": UNREACHABLE,
+        "refused": Face(_l("Credential refused"), "red", "key"),
         "other_device": Face(_l("Another device answers"), "red", "alert-triangle"),
         "failing": Face(_l("With failures"), "amber", "alert-triangle"),
         "paused": PAUSED,

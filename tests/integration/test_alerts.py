@@ -154,7 +154,7 @@ def test_an_olt_that_does_not_answer_and_one_that_is_back_are_told(noc: Channel,
         (AlertKind.OLT_UNREACHABLE, "OLT-LIMA does not answer", HIGH, olt.id),
         (AlertKind.OLT_BACK, "OLT-LIMA answers again", HIGH, olt.id),
     ]
-    assert "3 runs in a row" in found[0].body and found[1].body == "It was away for 1 min 30 s."
+    assert "3 times in a row" in found[0].body and found[1].body == "It was away for 1 min 30 s."
 
 
 def test_an_olt_that_answers_for_the_first_time_is_no_news(noc: Channel) -> None:

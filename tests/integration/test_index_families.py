@@ -15,7 +15,7 @@ from testing.cast import ACTOR, NOW
 @pytest.fixture
 def shipped(session: Session) -> Session:
     catalogue.sync(catalogue.load_shipped(), NOW)
-    credentials.save({"name": "lab", "version": "2c", "community": "x"}, ACTOR, NOW)
+    credentials.save({"name": "lab", "version": "2c", "community": "x", "networks": "10.0.0.0/8"}, ACTOR, NOW)
     return session
 
 

@@ -145,7 +145,7 @@ def test_an_olt_that_refuses_its_credential_is_asked_seldom_and_told_of_once(
     olt = node.workflow.olt
     execution = run(session, node, NOW, ErrorKind.AUTH, answers=2)
     assert (execution.status, execution.error_kind) == (ExecutionStatus.FAILED, ErrorKind.AUTH), "no retry"
-    assert (olt.state, olt.paused_reason) == (OltState.UNREACHABLE, "it refuses its SNMP credential")
+    assert (olt.state, olt.refused) == (OltState.UNREACHABLE, True)
     asked = []
     for _ in range(40):
         moment = olt.probe_at
@@ -161,7 +161,7 @@ def test_an_olt_that_refuses_its_credential_is_asked_seldom_and_told_of_once(
     assert told == ["OLT-LIMA refuses its SNMP credential"]
     assert reachability.record_probes({olt.id: True}, olt.probe_at or NOW) == 1
     session.expire_all()
-    assert (olt.state, olt.paused_reason) == (OltState.UP, "")
+    assert (olt.state, olt.refused) == (OltState.UP, False)
 
 
 def test_a_refusal_in_the_midst_of_an_answer_is_no_refused_credential(session: Session, node: WorkflowNode) -> None:

@@ -117,7 +117,7 @@ def test_an_olt_that_refuses_its_credential_is_back_once_it_takes_it_and_not_bef
     known = {"version": "3", "community": None, "username": "nms", "auth_protocol": "SHA"}
     credential = make_credential("v3", auth_password="not the password", **known)
     olt = dead("REFUSES", farm.ports[1], credential="v3")
-    olt.paused_reason = str(reachability.REFUSED)
+    olt.refused = True
     db.session.commit()
     reviving.revive()
     assert (olt.state, olt.probes_sent) == (OltState.UNREACHABLE, 1)

@@ -39,6 +39,17 @@ def translated(message: Message) -> list[str]:
     return [message.string] if isinstance(message.string, str) else list(message.string)
 
 
+def test_templates_translate_their_own_words_only() -> None:
+    """In a template what `_` gives is markup already: a device's or a person's text would not be escaped."""
+    calls = re.compile(r"""(?<![\w.])(?:_|gettext|ngettext|pgettext)\(\s*(?!["'])[^)\n]*""")
+    found = [
+        f"{path.relative_to(ROOT)}: {call}"
+        for path in (ROOT / "portal" / "templates").rglob("*.html")
+        for call in calls.findall(path.read_text())
+    ]
+    assert found == []
+
+
 def test_no_text_stands_inside_an_f_string_where_the_extractor_does_not_see_it() -> None:
     names = {"_", "_l", "N_", "gettext", "ngettext", "pgettext", "lazy_gettext"}
     hidden = [

@@ -83,9 +83,9 @@ def _count(session: Session, olt: Olt, now: datetime, message: str) -> None:
 def _refused(session: Session, olt: Olt, now: datetime, message: str) -> None:
     """What it said to this credential it will say again: it is asked seldom, and people are told."""
     olt.consecutive_failures += 1
-    if not current_app.config["AUTO_PAUSE_AFTER"] or olt.paused_reason:
+    if not current_app.config["AUTO_PAUSE_AFTER"] or olt.refused:
         return
-    olt.paused_reason = str(REFUSED)
+    olt.refused = True
     subject = N_("%(olt)s refuses its SNMP credential", olt=olt.name)
     body = N_(
         "It answered that user, password or protocols are wrong. Its runs are skipped, and it is asked by itself"
@@ -115,7 +115,7 @@ def _stop(
 ) -> None:  # fmt: skip
     """Unreachable from now on: one alert, what waits ends, and only questions go out."""
     olt.stale_at = olt.stale_at and now
-    olt.probe_at, olt.probes_sent = reachability.next_probe(now, now, refused=bool(olt.paused_reason)), 0
+    olt.probe_at, olt.probes_sent = reachability.next_probe(now, now, refused=olt.refused), 0
     facts = {"failures": olt.consecutive_failures, "error": message, "probe_at": olt.probe_at.isoformat()}
     change_state(session, olt, OltState.UNREACHABLE, now, cause, level="ERROR", details=facts)
     subject, body = words
@@ -130,7 +130,12 @@ def back_up(session: Session, olt: Olt, now: datetime, cause: str) -> None:
         _tell_back(session, olt, now)
     if olt.state is not OltState.UP:
         change_state(session, olt, OltState.UP, now, cause, details=_absence(olt, now))
-    olt.consecutive_failures, olt.probe_at, olt.probes_sent, olt.paused_reason = 0, None, 0, ""
+    forget_silence(olt)
+
+
+def forget_silence(olt: Olt) -> None:
+    """What was counted of an OLT that answers, or that is looked at afresh."""
+    olt.consecutive_failures, olt.probe_at, olt.probes_sent, olt.refused = 0, None, 0, False
 
 
 def _tell_back(session: Session, olt: Olt, now: datetime) -> None:
@@ -193,9 +198,7 @@ def suspects(now: datetime, limit: int) -> list[Suspect]:
         .order_by(Olt.probe_at, Olt.id)
         .limit(limit)
     )  # fmt: skip
-    found = [
-        Suspect(olt.id, target_of(olt, olt.credential), bool(olt.paused_reason)) for olt in db.session.scalars(query)
-    ]
+    found = [Suspect(olt.id, target_of(olt, olt.credential), olt.refused) for olt in db.session.scalars(query)]
     db.session.rollback()
     return found
 
@@ -213,8 +216,7 @@ def record_probes(answers: Mapping[int, bool], now: datetime) -> int:
                 back += dead
                 back_up(session, olt, now, N_("it answered a probe"))
             elif dead:
-                since, refused = olt.state_since or now, bool(olt.paused_reason)
-                olt.probe_at = reachability.next_probe(since, now, refused=refused)
+                olt.probe_at = reachability.next_probe(olt.state_since or now, now, refused=olt.refused)
             else:
                 _count(session, olt, now, "no answer to a question for its uptime")
     return back
@@ -243,7 +245,7 @@ def unpause(session: Session, olt: Olt, now: datetime, cause: str, actor: str = 
     facts = {"reason": olt.paused_reason, "actor": actor}
     change_state(session, olt, OltState.UNKNOWN, now, cause, details=facts)
     olt.paused_reason, olt.paused_until = "", None
-    olt.consecutive_failures, olt.probe_at, olt.probes_sent = 0, None, 0
+    forget_silence(olt)
 
 
 def locked(session: Session, ids: Mapping[int, object] | list[int]) -> list[Olt]:

@@ -161,7 +161,7 @@ def _pause(session: Session, olt: Olt, why: str, until: datetime | None, actor: 
     facts = {"actor": actor, "until": until.isoformat() if until else None}
     reachability.change_state(session, olt, OltState.PAUSED, now, why, level="WARNING", details=facts)
     olt.paused_reason, olt.paused_until = why, until
-    olt.consecutive_failures, olt.probe_at, olt.probes_sent = 0, None, 0
+    reachability.forget_silence(olt)
     audit.record(session, actor=actor, action="olt.pause", subject=olt, changes=changes, now=now)
 
 
@@ -308,9 +308,9 @@ def _switch(
 
 def _forget(olt: Olt, now: datetime) -> None:
     """What was learned of it before it was out of service is no news any more. A person's pause stays."""
-    olt.consecutive_failures, olt.probe_at, olt.probes_sent = 0, None, 0
+    reachability.forget_silence(olt)
     if olt.state is not OltState.PAUSED:
-        olt.state, olt.state_since, olt.paused_reason = OltState.UNKNOWN, now, ""
+        olt.state, olt.state_since = OltState.UNKNOWN, now
 
 
 def checked(
