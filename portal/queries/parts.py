@@ -35,10 +35,10 @@ class Reading:
 
 @dataclass
 class Part:
-    """A port or a card. `name`: of the interface where one is known of that index; else ""."""
+    """A port or a card. `label`: what its interface is called, with its place where the name does not say it."""
 
     index: str
-    name: str = ""
+    label: str
     readings: dict[str, Reading] = field(default_factory=dict)
 
     @property
@@ -70,11 +70,15 @@ def of_olt(olt_id: int) -> Parts:
     ).tuples().all())  # fmt: skip
     query = select(OltData).where(OltData.olt_id == olt_id).order_by(OltData.index_key, OltData.metric)
     rows = [_reading(row, read_at.get(READ_AS + row.metric)) for row in db.session.scalars(query)]
-    cards = [one for one in rows if one.shape == "row" and one.metric.startswith(CARDS)]
-    others = Counter(one.metric for one in rows if one.shape == "row" and not one.metric.startswith(CARDS))
+    cards = [one for one in rows if _of_card(one)]
+    others = Counter(one.metric for one in rows if one.shape not in ("port", "scalar") and not _of_card(one))
     ports = _parts((one for one in rows if one.shape == "port"), _names(olt_id))
     itself = tuple(one for one in rows if one.shape == "scalar")
     return Parts(itself, ports[:MOST], _parts(cards, {})[:MOST], others, max(0, len(ports) - MOST))
+
+
+def _of_card(one: Reading) -> bool:
+    return one.shape == "row" and one.metric.startswith(CARDS)
 
 
 def _reading(row: OltData, of_all: datetime | None) -> Reading:
@@ -86,15 +90,22 @@ def _reading(row: OltData, of_all: datetime | None) -> Reading:
 
 
 def _names(olt_id: int) -> dict[str, str]:
-    query = select(PonPort.index_key, PonPort.name).where(PonPort.olt_id == olt_id, PonPort.onu_number.is_(None))
-    return dict(db.session.execute(query).tuples().all())
+    columns = (PonPort.index_key, PonPort.name, PonPort.slot, PonPort.port)
+    query = select(*columns).where(PonPort.olt_id == olt_id, PonPort.onu_number.is_(None))
+    return {index: _label(name, slot, port) for index, name, slot, port in db.session.execute(query)}
+
+
+def _label(name: str, slot: int | None, port: int | None) -> str:
+    """Some makers call all PON ports of a board alike."""
+    place = f"{slot}/{port}" if slot is not None and port is not None else ""
+    return name if place in name else f"{place} · {name}"
 
 
 def _parts(readings: Iterable[Reading], names: dict[str, str]) -> tuple[Part, ...]:
     """By index, in the order of its numbers."""
     found: dict[str, Part] = {}
     for one in readings:
-        found.setdefault(one.index, Part(one.index, names.get(one.index, ""))).readings[one.metric] = one
+        found.setdefault(one.index, Part(one.index, names.get(one.index) or one.index)).readings[one.metric] = one
     return tuple(sorted(found.values(), key=lambda part: _in_order(part.index)))
 
 

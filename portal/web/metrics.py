@@ -125,7 +125,7 @@ METRICS: dict[str, Metric] = {
     "card_port_count": Metric(_l("Ports of the card")),
     "card_serial": Metric(_l("Serial number of the card")),
     "card_state": Metric(_l("State of the card"), coded=True),
-    "card_temperature": Metric(_l("Temperature of the card"), 1),
+    "card_temperature": Metric(_l("Temperature of the card")),
     "card_type": Metric(_l("Type of the card")),
     "mgmt_card_cpu": Metric(_l("Processor of the control card")),
     "mgmt_card_memory": Metric(_l("Memory of the control card")),
@@ -138,7 +138,7 @@ METRICS: dict[str, Metric] = {
     "interface_rx_level": Metric(_l("Received by the interface"), 1),
     "interface_state": Metric(_l("State of the interface")),
     "interface_tx_level": Metric(_l("Sent by the interface"), 1),
-    "pon_port_farthest": Metric(_l("Farthest ONU of the port")),
+    "pon_port_farthest": Metric(_l("Farthest ONU of the port"), 1),
     "pon_port_laser": Metric(_l("Laser of the port"), coded=True),
     "pon_port_onu_illegal_count": Metric(_l("ONUs of the port that are not provisioned")),
     "pon_port_onu_inactive_count": Metric(_l("ONUs of the port that are offline")),
@@ -154,7 +154,7 @@ METRICS: dict[str, Metric] = {
     "pon_port_wavelength": Metric(_l("Wavelength of the port")),
     "sys_contact": Metric(_l("Contact")),
     "system_cpu": Metric(_l("Processor of the OLT")),
-    "system_temperature": Metric(_l("Temperature of the OLT"), 1),
+    "system_temperature": Metric(_l("Temperature of the OLT")),
     "system_version": Metric(_l("Software of the OLT")),
 }
 _UNIT_WORDS = {"octets": _l("octets")}

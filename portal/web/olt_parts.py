@@ -1,10 +1,11 @@
 """Pages of an OLT's ports, cards and of itself: what is read of them, and one reading over time."""
 
-from collections.abc import Sequence
-from datetime import datetime
+from collections.abc import Iterator, Sequence
+from datetime import UTC, datetime, timedelta
 from typing import NamedTuple
 
 from flask import Blueprint, Response, abort, render_template
+from flask_babel import lazy_gettext as _l
 
 from portal.domain.series import Step, thinned
 from portal.domain.statuses import Role
@@ -12,7 +13,7 @@ from portal.queries import parts
 from portal.queries.parts import Part, Reading
 from portal.web import args, live, metrics
 from portal.web.access import requires
-from portal.web.formatting import duration_s, now, number
+from portal.web.formatting import day, duration_s, now, number, zone
 from portal.web.onu_power import SPANS, begin
 from portal.web.workflow_answers import olt_or_404
 
@@ -27,17 +28,29 @@ FIRST = (
     "sys_up_time", "system_version",
 )  # fmt: skip
 MOST_COLUMNS = 8
+# Over a column of a table of ports or cards, which needs no telling of what.
+HEADS = {
+    "pon_port_state": _l("State"), "pon_port_admin_state": _l("Administrative state"),
+    "pon_port_name": _l("Name"), "pon_port_description": _l("Description"), "pon_port_onu_count": _l("ONUs"),
+    "pon_port_onu_online_count": _l("ONUs online"), "pon_port_tx_power": _l("Sent"),
+    "pon_port_rx_power": _l("Received"), "pon_port_temperature": _l("Temperature"), "pon_port_voltage": _l("Voltage"),
+    "pon_port_bias_current": _l("Bias current"), "card_name": _l("Name"), "card_state": _l("State"),
+    "card_type": _l("Type"), "card_serial": _l("Serial number"), "card_temperature": _l("Temperature"),
+    "card_cpu": _l("Processor"), "card_memory": _l("Memory"), "card_port_count": _l("Ports"),
+}  # fmt: skip
+EDGE = 0.04  # of the width: no tick so near the ends, whose label would be cut
 
 
 class Plot(NamedTuple):
     """A reading over time as stretches of points in a box of WIDTH × HEIGHT, the hours' ranges as bands, and its scale.
 
-    `ticks`: height and value of the lines across.
+    `ticks`: height and value of the lines across; `times`: place and words of those that go up.
     """
 
     lines: tuple[str, ...]
     bands: tuple[str, ...]
     ticks: tuple[tuple[float, float], ...]
+    times: tuple[tuple[float, str], ...]
     low: float
     high: float
 
@@ -67,7 +80,7 @@ def over_time(olt_id: int, metric: str) -> str:
     plot = plotted(parts.history(olt_id, metric, reading.index, since, now()), since, now(), reading.read_at)
     return render_template(
         "olts/part.html", olt=olt, reading=reading, name=name, label=label, words=words, plot=plot, span=span,
-        since=since, spans=[(key, word) for key, (word, _length) in SPANS.items()], width=WIDTH, height=HEIGHT,
+        spans=[(key, word) for key, (word, _length) in SPANS.items()], width=WIDTH, height=HEIGHT,
         axis=lambda value: figure(value, reading.unit),
     )  # fmt: skip
 
@@ -75,7 +88,7 @@ def over_time(olt_id: int, metric: str) -> str:
 def columns_of(found: Sequence[Part]) -> dict[str, str]:
     """Metrics that any of them has, with their names, those first that are looked for first."""
     known = {metric for part in found for metric in part.readings}
-    return {metric: label(metric) for metric in sorted(known, key=_order)[:MOST_COLUMNS]}
+    return {metric: str(HEADS.get(metric) or label(metric)) for metric in sorted(known, key=_order)[:MOST_COLUMNS]}
 
 
 def _order(metric: str) -> tuple[int, str]:
@@ -91,14 +104,15 @@ def words(reading: Reading) -> str:
     """Its value for people, with its unit; "" where there is none."""
     if reading.text is not None:
         return str(metrics.value_word(reading.text, reading.metric))
-    return figure(reading.number, reading.unit) if reading.number is not None else ""
+    digits = metrics.metric(reading.metric).digits  # the same all down a column
+    return figure(reading.number, reading.unit, digits) if reading.number is not None else ""
 
 
-def figure(value: float, unit: str) -> str:
-    """A number with its unit, as it was read: whole ones without decimals, seconds as days and hours."""
+def figure(value: float, unit: str, digits: int | None = None) -> str:
+    """A number with its unit: without `digits` whole ones have no decimals; seconds as days and hours."""
     if unit == "s":
         return duration_s(value)
-    digits = {"dBm": 1, "V": 2}.get(unit, 0 if value == int(value) else 1)
+    digits = digits if digits is not None else {"dBm": 1, "V": 2}.get(unit, 0 if value == int(value) else 1)
     return f"{number(value, digits)}\u202f{unit}" if unit else number(value, digits)
 
 
@@ -114,8 +128,19 @@ def plotted(steps: Sequence[Step], since: datetime, now: datetime, until: dateti
     scale = _Scale(since, now, bottom, top)
     return Plot(
         tuple(_lines(drawn, scale, min(until, now))), tuple(_bands(drawn, scale)),
-        tuple((scale.y(value), value) for value in _between(bottom, top, step)), low, high,
+        tuple((scale.y(value), value) for value in _between(bottom, top, step)), tuple(_times(scale)), low, high,
     )  # fmt: skip
+
+
+def _times(scale: "_Scale") -> Iterator[tuple[float, str]]:
+    """Weeks of a month, days of a week, quarters of a day, by the portal's clock."""
+    length = scale.now - scale.since
+    hours = 6 if length <= timedelta(days=2) else 24 if length <= timedelta(days=8) else 7 * 24
+    local = scale.since.astimezone(zone()).replace(hour=0, minute=0, second=0, microsecond=0)
+    while (at := local.astimezone(UTC)) < scale.now:
+        if EDGE < (x := scale.x(at) / WIDTH) < 1 - 2 * EDGE:
+            yield round(100 * x, 2), f"{local:%H:%M}" if hours < 24 else day(at)
+        local += timedelta(hours=hours)
 
 
 class _Scale(NamedTuple):

@@ -1,7 +1,7 @@
 """Readings of ports, cards and of the OLT itself: kept with their unit, and no name of a port is lost to them."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 
 import pytest
@@ -69,7 +69,7 @@ def test_light_of_ports_is_kept_beside_their_names(shelf: Shelf) -> None:
     shelf.read(LIGHT, {"7": 497, "8": 512})
     assert shelf.names() == ["GPON 0/1/0", "GPON 0/1/1"]
     ports = parts.of_olt(shelf.olt_id).ports
-    assert [(part.name, part.readings["pon_port_tx_power"].number) for part in ports] == [
+    assert [(part.label, part.readings["pon_port_tx_power"].number) for part in ports] == [
         ("GPON 0/1/0", 4.97), ("GPON 0/1/1", 5.12)
     ]  # fmt: skip
     assert {part.readings["pon_port_tx_power"].unit for part in ports} == {"dBm"}
@@ -85,6 +85,8 @@ def test_cards_and_the_olt_itself_are_kept_and_an_unknown_column_is_one_of_ports
     ]  # fmt: skip
     assert [(one.metric, one.number, one.unit) for one in found.itself] == [("system_cpu", 31, "%")]
     assert [part.readings["mine"].text for part in found.ports] == ["abc"]
+    shelf.read(replace(LIGHT, metric="onu_rx_power", shape="onu"), {"7.1": -2000, "7.2": -2100})
+    assert parts.of_olt(shelf.olt_id).others == {"onu_rx_power": 2}, "of a table node from before they were refused"
     assert shelf.names() == []
 
 

@@ -67,6 +67,13 @@ def test_an_oid_must_exist_for_the_brand_and_model(session: Session) -> None:
     assert make_node(olt, "raw", kind="table", oid=".1.3.6.1.2.1.2.2.1.8").oid == "1.3.6.1.2.1.2.2.1.8"
 
 
+def test_a_table_node_reads_no_column_of_onus(session: Session) -> None:
+    olt, table = make_olt(), {"key": "light", "kind": "table", "interval": "1h"}
+    for oid in ("huawei.onu_rx_power", "1.3.6.1.4.1.2011.6.128.1.1.2.51.1.4", "huawei.if_name,huawei.onu_rx_power"):
+        assert "is a column of ONUs: read it by walk, GET" in refused(olt, table | {"oid": oid})["kind"], oid
+    assert make_node(olt, "ports", kind="table", oid="huawei.if_name").kind is NodeKind.TABLE
+
+
 def test_a_short_interval_needs_a_reason_which_is_logged_with_its_giver(session: Session) -> None:
     olt = make_olt()
     assert "5m" in refused(olt, RX | {"interval": "60s"})["override_reason"]

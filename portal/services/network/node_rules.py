@@ -9,9 +9,10 @@ from zoneinfo import ZoneInfo
 from sqlalchemy.orm import Session
 
 from portal.domain import intervals, node_fields, schedule
+from portal.domain.catalogue_data import Shape
 from portal.domain.fields import FieldError
 from portal.domain.messages import N_, Message
-from portal.domain.statuses import EventType
+from portal.domain.statuses import EventType, NodeKind
 from portal.services import decisions
 from portal.services.cataloguing.catalogue import Lookup
 from portal.services.dispatch import clock
@@ -73,9 +74,10 @@ class NodeRules:
         errors: Errors = {}
         overrides: list[Override] = []
         for columns in (master, *chain):
-            wrong = self.check_oid(device, columns["oid"])
-            if wrong:
+            if wrong := self.check_oid(device, columns["oid"]):
                 errors.setdefault(columns["key"], {})["oid"] = wrong
+            elif wrong := self._check_kind(device, columns):
+                errors.setdefault(columns["key"], {})["kind"] = wrong
         try:
             pace = self._pace(master)
         except FieldError as error:
@@ -95,6 +97,18 @@ class NodeRules:
                 return self.lookup.unknown_key(text)
             if device is not None and self.lookup.find(device.brand, device.model, text) is None:
                 return self.lookup.explain(device.brand, device.model, text)
+        return None
+
+    def _check_kind(self, device: Device | None, columns: Columns) -> Message | None:
+        """A table node keeps what it reads with ports, cards and the OLT: nothing of an ONU would ever be shown."""
+        if columns["kind"] != NodeKind.TABLE:
+            return None
+        brand, model = (device.brand, device.model) if device is not None else ("", "")
+        for text in node_fields.parts_of(columns["oid"]):
+            row = self.lookup.find(brand or text.partition(".")[0], model, text)
+            if row is not None and row.shape == Shape.ONU:
+                return N_("%(oid)s is a column of ONUs: read it by walk, GET or discovery, a table is not about ONUs",
+                          oid=text)  # fmt: skip
         return None
 
     def _pace(self, master: Columns) -> int:
