@@ -137,7 +137,7 @@ def _telling(group: Sequence[Step]) -> list[Step]:
     telling = {group[0], group[-1], *stops[:1]}
     if values:
         telling |= {min(values, key=_least), max(values, key=_most)}
-    return sorted(telling, key=lambda step: step.at)
+    return [step for step in group if step in telling]  # an hour's end and the next one's begin are of one moment
 
 
 def _least(step: Step) -> float:

@@ -84,3 +84,20 @@ def test_a_chart_says_the_same_before_and_after_an_hour_is_gathered_and_nothing_
         else:
             low, high = hour.minimum or 0.0, hour.maximum or 0.0
             assert all(value is None or low - 1e-9 <= value <= high + 1e-9 for value in (shown, true))
+
+
+def test_steps_of_one_moment_keep_their_order_when_they_are_thinned() -> None:
+    """An hour that ends and the next that begins stand at one moment: what comes later holds, a gap above all."""
+    hours = 3000
+    all_steps = [
+        step
+        for hour in range(hours)
+        for step in (
+            Step(TEN + hour * HOUR_LONG, None if hour % 40 > 30 else float(hour % 7), 0.0, 7.0),
+            Step(TEN + (hour + 1) * HOUR_LONG, None if hour % 40 > 30 else 3.5),
+        )
+    ]
+    places = {id(step): place for place, step in enumerate(all_steps)}
+    kept = [places[id(step)] for step in series.thinned(all_steps)]
+    assert kept == sorted(kept)
+    assert len(kept) < len(all_steps) / 3
