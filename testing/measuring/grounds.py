@@ -107,7 +107,7 @@ def inventory_text(template: str, olts: int, port: int, olt_fields: str = "") ->
     )
     return f"""
 credentials:
-  - {{name: sim, version: 2c, community: public}}
+  - {{name: sim, version: 2c, community: public, networks: 127.0.0.0/8}}
 templates:
   - name: bench
     nodes:
