@@ -31,8 +31,9 @@ MUTATIONS = 300
 AT_ONCE = 5  # rogues that wait or are read at a time
 
 SUCCESS, FAILED = ExecutionStatus.SUCCESS, ExecutionStatus.FAILED
-DISCARDED = (FAILED, ErrorKind.TIMEOUT)  # what the library cannot read counts as no answer
+DISCARDED = (FAILED, ErrorKind.TIMEOUT)  # what answers another request counts as no answer
 NONSENSE = (FAILED, ErrorKind.DEVICE)
+UNREADABLE = (FAILED, ErrorKind.DEVICE)  # what the library cannot read is an answer all the same
 READ = (SUCCESS, None)
 EXPECTED = {
     "report": (FAILED, ErrorKind.AUTH),
@@ -46,6 +47,13 @@ EXPECTED = {
         ("request_sent_back", "trap", "error_status_99", "error_status_negative", "no_varbinds",
          "name_without_numbers"),
         NONSENSE,
+    ),
+    **dict.fromkeys(
+        ("garbage", "empty_datagram", "truncated", "other_version", "nested_without_end", "length_of_4_gigabytes",
+         "value_longer_than_the_message", "unknown_type", "opaque_cut_short", "integer_of_no_octets",
+         "integer_of_9_octets", "counter_of_20_octets", "address_of_3_octets", "address_of_60_octets",
+         "name_of_200_numbers", "name_of_2000_numbers", "name_that_never_ends", "value_that_is_a_name_of_200_numbers"),
+        UNREADABLE,
     ),
     **dict.fromkeys(
         ("other_community", "late_with_other_values", "duplicated", "junk_up_to_64_kib", "octets_of_60_kb",
@@ -142,6 +150,7 @@ def test_f20_a_wrong_answer_ends_the_composite_within_its_bound_with_the_reason(
         assert (ended.status, ended.kind) == EXPECTED.get(manner, DISCARDED), ended.message
     assert ended.kind is not ErrorKind.INTERNAL
     assert bool(ended.message) is (ended.status is FAILED)
+    assert EXPECTED.get(manner) is not UNREADABLE or "can't be read" in ended.message
 
 
 def test_f20_no_poller_was_lost_and_the_good_olt_was_read_all_the_while(outcome: Outcome) -> None:
