@@ -4,7 +4,7 @@ import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from playwright.sync_api import Browser, sync_playwright
+from playwright.sync_api import Browser, Page, sync_playwright
 
 # Of Debian and Ubuntu; ops/setup installs the first, which opens a page for a third less processor time than the whole
 # browser. Elsewhere Playwright's own is used.
@@ -27,6 +27,15 @@ FLAGS = [
     "--disable-sync",
     f"--disable-features={','.join(UNUSED)}",
 ]
+
+
+def wait_until(page: Page, expression: str) -> None:
+    """Until the expression is true in the page. Playwright's own wait evaluates it by what the page's CSP forbids."""
+    for _ in range(200):
+        if page.evaluate(expression):
+            return
+        page.wait_for_timeout(25)
+    raise AssertionError(f"not within five seconds: {expression}")
 
 
 @contextmanager

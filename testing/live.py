@@ -55,9 +55,12 @@ class Live:
         for name in names or ("scheduler", "pollers", "maintenance"):
             self.stack.start(name)
 
-    def due_now(self) -> None:
-        """Every master's slot comes at once, its next one a whole interval later."""
-        self._slots_at(datetime.now(UTC).replace(microsecond=0) - timedelta(seconds=1))
+    def due_now(self, seconds_ago: int = 1) -> None:
+        """Every master's slot comes at once, its next one a whole interval later.
+
+        A slot exists once: of two within one second only the first would run, so give these other seconds.
+        """
+        self._slots_at(datetime.now(UTC).replace(microsecond=0) - timedelta(seconds=seconds_ago))
 
     def _slots_at(self, moment: datetime, *of: ColumnElement[bool]) -> None:
         db.session.rollback()

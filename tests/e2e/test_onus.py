@@ -10,6 +10,7 @@ from sqlalchemy import select, update
 from portal import queueing
 from portal.extensions import db
 from portal.tables import Onu, OnuHistory, Trial, TrialStatus
+from testing.browser import wait_until
 from tests.e2e.conftest import Portal, Visit
 from tests.integration.pages.test_trials import ROW, answer
 
@@ -81,12 +82,12 @@ def test_the_chart_is_drawn_follows_the_buttons_and_the_theme(portal: Portal, vi
     expect(page.locator("a[data-span=day]")).to_have_attribute("aria-current", "true")
     page.evaluate("fachoTheme.set('facho-theme', 'dark')")
     expect(page.locator("html")).to_have_attribute("data-bs-theme", "dark")
-    page.wait_for_function("document.querySelector('#power_plot canvas') !== null")
+    wait_until(page, "document.querySelector('#power_plot canvas') !== null")
     assert drawn(page) > 100
     page.reload()
     expect(page.locator("a[data-span=day]")).to_have_attribute("aria-current", "true")
     page.set_viewport_size({"width": 390, "height": 844})
-    page.wait_for_function("document.querySelector('#power_plot .uplot').offsetWidth < 390")
+    wait_until(page, "document.querySelector('#power_plot .uplot').offsetWidth < 390")
     page.evaluate("fachoTheme.set('facho-theme', 'auto')")
 
 

@@ -7,6 +7,7 @@ from playwright.sync_api import expect
 
 from portal.domain.statuses import EventType
 from portal.services import decisions
+from testing.browser import wait_until
 from tests.e2e.conftest import Portal, Visit
 
 FOLLOWED = "/log/?follow=1&type=WORKER_LOST"
@@ -39,7 +40,7 @@ def test_whoever_reads_further_down_is_told_and_not_moved(portal: Portal, visit:
     page = visit(FOLLOWED, language="en")
     page.mouse.move(700, 500)
     page.mouse.wheel(0, 700)
-    page.wait_for_function("window.scrollY > 500")
+    wait_until(page, "window.scrollY > 500")
     before = page.evaluate("[window.scrollY, document.querySelector('#log_live tbody tr').id]")
     decide(portal, "one", "two")
     told = page.locator("#log_new button")

@@ -154,15 +154,15 @@ def test_another_olt_at_the_address_is_not_read_before_a_person_says_that_it_is_
         master = live.node(olt, "discovery", "huawei.onu_state", "discovery", max_retries=0)
         live.node(olt, "serial", "huawei.onu_serial", master_id=master)
         live.start("scheduler", "pollers")
-        live.due_now()
+        live.due_now(30)
         live.wait_for(ExecutionStatus.SUCCESS)
     own = serials()
     with start_farm((f"huawei@127.0.0.1:{port},onus=16,seed=2",)):
-        live.due_now()
+        live.due_now(20)
         live.wait_for(ExecutionStatus.FAILED)
         (failed,) = (one for one in live.executions() if one.status is ExecutionStatus.FAILED)
         assert failed.error_kind is ErrorKind.OTHER_DEVICE and serials() == own and len(own) == 16
         olts.accept_device(olt, ACTOR, datetime.now(UTC))
-        live.due_now()
+        live.due_now(10)
         live.wait_for(ExecutionStatus.SUCCESS, count=2)
     assert len(serials() - own) == 16
