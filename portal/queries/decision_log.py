@@ -5,7 +5,7 @@ level, newest first; without any of them the ids, whose order is that of time bu
 type together with a level, reads row by row: over all OLTs it goes back over a window of time and no further.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any
@@ -105,11 +105,17 @@ def after(last_id: int, wanted: Filter, limit: int = MOST_AFTER) -> list[Row]:
 
 def _row(columns: Any) -> Row:
     row = Row(*columns)
-    said = row.details.get(SAID)
-    if not isinstance(said, dict):
-        return row
-    rest = {name: value for name, value in row.details.items() if name != SAID}
-    return replace(row, message=unpacked(said, row.message), details=rest)
+    return replace(row, message=message_of(row.message, row.details), details=_without_packed(row.details))
+
+
+def _without_packed(details: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in details.items() if name != SAID}
+
+
+def message_of(text: str, details: Mapping[str, Any]) -> str:
+    """What a decision says: the Message that its details keep, else its text."""
+    said = details.get(SAID)
+    return unpacked(said, text) if isinstance(said, dict) else text
 
 
 def newest_id() -> int:

@@ -8,17 +8,28 @@ from sqlalchemy import func, select
 
 from portal.domain.statuses import EventType
 from portal.extensions import db
+from portal.queries.decision_log import message_of
 from portal.tables import AuditLog, CoordinatorLog
 
 SHOWN = 12
 LOOKED_BACK = timedelta(days=14)
 # What concerns the OLT itself; skipped slots and judged quotas have pages of their own.
 DECIDED = (
-    EventType.OLT_STATE_CHANGED, EventType.WORKER_LOST, EventType.POISONED, EventType.SUSPECT_TABLE,
+    EventType.OLT_STATE_CHANGED, EventType.OLT_RESTARTED, EventType.OTHER_DEVICE, EventType.WORKER_LOST,
+    EventType.POISONED, EventType.SUSPECT_TABLE,
     EventType.EXECUTION_ABORTED, EventType.INTERVAL_OVERRIDDEN, EventType.TASK_ADDED, EventType.TASK_REMOVED,
     EventType.TASK_INTERVAL_CHANGED, EventType.SYSTEM,
 )  # fmt: skip
-DONE = ("olt.create", "olt.update", "olt.enable", "olt.disable", "olt.delete", "olt.restore", "olt.break")
+DONE = (
+    "olt.create",
+    "olt.update",
+    "olt.accept_device",
+    "olt.enable",
+    "olt.disable",
+    "olt.delete",
+    "olt.restore",
+    "olt.break",
+)
 
 
 @dataclass(frozen=True)
@@ -58,7 +69,15 @@ def _decided(olt_id: int, now: datetime, limit: int) -> list[OltEvent]:
         .limit(limit)
     )  # fmt: skip
     return [
-        OltEvent(at, message, level, event, reason, details=details or {}, execution_id=execution_id)
+        OltEvent(
+            at,
+            message_of(message, details or {}),
+            level,
+            event,
+            reason,
+            details=details or {},
+            execution_id=execution_id,
+        )  # fmt: skip
         for at, message, level, event, reason, details, execution_id in db.session.execute(query)
     ]
 

@@ -13,6 +13,7 @@ from portal.web.words import face, level_face, told
 ICONS = {
     "olt.create": "plus",
     "olt.update": "pencil",
+    "olt.accept_device": "check",
     "olt.enable": "power",
     "olt.disable": "ban",
     "olt.delete": "trash",

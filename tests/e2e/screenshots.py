@@ -51,11 +51,11 @@ SIMULATED = (
     "huawei@127.0.0.1:0,onus=24,churn=0.05,seed=5",
 )  # fmt: skip
 MORE = """
-  - {{name: OLT-PIURA-01, address: 127.0.0.1, port: {2}, brand: huawei, model: MA5800, credential: demo, site: Piura,
+  - {{name: OLT-PIURA-01, address: 127.0.0.1, port: {2}, brand: huawei, model: MA5608T, credential: demo, site: Piura,
      template: demo-huawei, timeout: 1, retries: 0}}
   - {{name: OLT-TACNA-01, address: 127.0.0.1, port: {3}, brand: zte, model: C320, credential: demo, site: Tacna,
      template: demo-zte}}
-  - {{name: OLT-ICA-01, address: 127.0.0.1, port: {4}, brand: huawei, model: MA5800, credential: demo, site: Ica}}
+  - {{name: OLT-ICA-01, address: 127.0.0.1, port: {4}, brand: huawei, model: MA5608T, credential: demo, site: Ica}}
   - {{name: OLT-PUNO-01, address: 192.0.2.6, port: 161, brand: zte, model: C320, credential: demo, site: Puno}}
 """
 

@@ -9,6 +9,7 @@ from sqlalchemy import select
 
 from jobs import claim as claims
 from portal import clock
+from portal.domain.messages import N_
 from portal.domain.statuses import OltState
 from portal.extensions import db
 from portal.services.dispatch import reachability
@@ -123,6 +124,16 @@ def test_states_pauses_and_changes_by_people_are_listed_newest_first(built: Flas
     assert found[2].endswith("by luis")
     assert "power works" in found[3]
     assert found[3].endswith("by rosa")
+
+
+def test_what_the_machine_decided_is_told_in_the_readers_language(built: Flask) -> None:
+    now = clock.now()
+    with written(built) as session:
+        olt = session.get_one(Olt, 1)
+        reachability.change_state(session, olt, OltState.UNREACHABLE, now, N_("it answered"))
+    person = english(built, "viewer")
+    person.post("/language", language="es")
+    assert events(person)[0] == "OLT-LIMA: Aún sin leer → No responde: respondió"
 
 
 def test_an_olt_without_events_says_what_would_stand_there(built: Flask) -> None:
