@@ -72,12 +72,8 @@ def instances(spec: ReadingSpec, keys: Sequence[str], after: str = "") -> dict[s
     if after in keys:
         place = list(keys).index(after) + 1
         keys = [*keys[place:], *keys[:place]]
-    suffix = _suffix(spec)
+    suffix = spec.suffix
     return {key: f"{spec.oid}.{key}{suffix}" for key in keys}
-
-
-def _suffix(spec: ReadingSpec) -> str:
-    return f".{spec.index_suffix.strip('.')}" if spec.index_suffix else ""
 
 
 def _got_column(spec: ReadingSpec, asked: dict[str, str], got: GetResult) -> ColumnReadings:
@@ -113,7 +109,7 @@ def _judge_get(asked: Asked, got: GetResult, outcome: Outcome) -> None:
 
 def _walked_column(spec: ReadingSpec, column: WalkedColumn) -> ColumnReadings:
     """Rows as readings. Rows with another suffix belong to something else (a further port of the ONU): left out."""
-    rows, suffix = column.rows, _suffix(spec)
+    rows, suffix = column.rows, spec.suffix
     if suffix:
         rows = [
             (index.removesuffix(suffix), value)

@@ -71,6 +71,11 @@ class ReadingSpec:
     shape: str = ""  # what a row is: "onu", "port", "row"; "" for an OID that the catalogue does not know
 
     @property
+    def suffix(self) -> str:
+        """What follows the index in the OID of an instance: with its leading dot, or ""."""
+        return f".{self.index_suffix.strip('.')}" if self.index_suffix else ""
+
+    @property
     def of_part(self) -> bool:
         """Its rows are ports, cards, or the OLT itself."""
         return self.scalar or self.shape in ("port", "row")

@@ -3,7 +3,7 @@
 In the caller's transaction.
 """
 
-from collections.abc import Collection
+from collections.abc import Mapping
 from datetime import datetime
 
 from sqlalchemy.orm import Session
@@ -79,7 +79,7 @@ def remember(session: Session, olt_id: int, column: ColumnReadings) -> None:
     row = session.get(OltDevice, olt_id)
     if row is None or not column.whole or spec.access == "walk" or spec.scalar:
         return
-    suffix = f".{spec.index_suffix.strip('.')}" if spec.index_suffix else ""
+    suffix = spec.suffix
     read = {f"{spec.oid}.{one.index}{suffix}": one.raw for one in column.readings if one.value is not None}
     witnesses = device.refreshed(row.witnesses, read)
     if witnesses != row.witnesses:
@@ -97,8 +97,10 @@ def accept(session: Session, olt: Olt) -> OltDevice | None:
     return row
 
 
-def settled(session: Session, olt_id: int, step: StepResult, kind: NodeKind | None, listed: Collection[int]) -> bool:
-    """Whether a row that is missing in what `step` read is gone. `listed`: ids of the present ONUs that it listed.
+def settled(
+    session: Session, olt_id: int, step: StepResult, kind: NodeKind | None, onus_by_id: Mapping[int, onus.Row]
+) -> bool:  # fmt: skip
+    """Whether a row that is missing in what `step` read is gone. `onus_by_id`: the ONUs that are known.
 
     A device that restarted fills its tables for minutes: nobody is gone before a discovery has listed no more ONUs than
     those that were listed since.
@@ -108,4 +110,9 @@ def settled(session: Session, olt_id: int, step: StepResult, kind: NodeKind | No
         return True
     if device.unsettled(began, at):
         return False
-    return kind is not NodeKind.DISCOVERY or set(listed) <= onus.seen_since(session, olt_id, began)
+    if kind is not NodeKind.DISCOVERY:
+        return True
+    of_onus = (column for column in step.columns if not column.spec.of_part)
+    listed = {reading.index for column in of_onus for reading in column.readings}
+    there = {row.id for row in onus_by_id.values() if row.present and row.index in listed}
+    return there <= onus.seen_since(session, olt_id, began)

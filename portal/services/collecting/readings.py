@@ -155,9 +155,7 @@ class Books:
         if not columns:
             return
         known = self._known(session)
-        listed = {reading.index for column in columns for reading in column.readings}
-        there = [row.id for row in known.values() if row.present and row.index in listed]
-        if not devices.settled(session, self.olt_id, step, kind, there):
+        if not devices.settled(session, self.olt_id, step, kind, known):
             columns = [replace(column, complete=False) for column in columns]
         if kind is NodeKind.DISCOVERY:
             self._discover(session, source, columns, known, step.continues)
