@@ -18,7 +18,8 @@ _NAME = re.compile(
 _LAST = b"\x01"
 _INTEGER, _OCTETS, _OID = 0x02, 0x04, 0x06
 # Tag → the fewest and the most octets of a value. Of longer ones than needed some are read differently.
-_SIZES = {0x02: (1, 6), 0x41: (1, 5), 0x42: (1, 5), 0x43: (1, 5), 0x46: (1, 9), 0x40: (4, 4)}
+_SIZES = {0x02: (1, 6), 0x41: (1, 5), 0x42: (1, 5), 0x43: (1, 5), 0x46: (1, 9), 0x40: (4, 4), _OCTETS: (0, _SHORT)}
+_NEVER = (1, 0)
 _WITHOUT_VALUE = frozenset({0x05, 0x80, 0x81, 0x82})  # NULL and the three markers
 
 
@@ -74,30 +75,56 @@ def is_plain(data: bytes, community: bytes, number: bytes, holes: bool) -> bool:
 
 
 def _plain_binds(data: bytes, at: int, holes: bool) -> bool:
-    """This runs for each value. Most are like the one before: all but the name's last octet and the content."""
-    end, sizes, plain, starts = len(data), _SIZES, _plain_beginning, data.startswith
-    head, typed, skip, step = b" ", b"", 0, 0
+    """Whether only plain varbinds begin at `at`. The names of most begin like the one before: those go together."""
+    end, above, done = len(data), b"", b""
     while at < end:
-        if starts(head, at) and starts(typed, at + skip) and data[at + skip - 1] <= _SHORT:
-            at += step
-            continue
-        size = data[at + 1]
-        if size > _SHORT:
-            at = _long_bind(data, at, holes)
-            continue
-        tag_at, following = at + 4 + data[at + 3], at + 2 + size
-        tag, length = data[tag_at], data[tag_at + 1]
-        if data[at] != 0x30 or data[at + 2] != _OID or tag_at + 2 + length != following:
-            return False
-        if data[tag_at - 1] > _SHORT or not plain(data[at + 4 : tag_at - 1]):
-            return False
-        if tag == _OCTETS or (tag in sizes and sizes[tag][0] <= length <= sizes[tag][1]):
-            skip, step = tag_at - at, following - at
-            head, typed = data[at : tag_at - 1], data[tag_at : tag_at + 2]
-        elif not _rare(tag, data[tag_at + 2 : following], holes):
-            return False
+        together = above and above != done and data.startswith(above, at + 2)
+        following = _run(data, at, above) if together else at
+        done = above
+        if following == at:
+            following, above = _bind(data, at, holes)
         at = following
     return at == end
+
+
+def _run(data: bytes, at: int, above: bytes) -> int:
+    """Where the last of the varbinds begins that have `above`, a name without its last octet; `at` if any is special.
+
+    They are cut at `above`. A piece is the last octet of the name, the type, the size, the content, and the two octets
+    that begin the next varbind.
+    """
+    pieces = data[at:].split(above)
+    before, values = pieces[:-2], pieces[1:-1]
+    try:
+        kinds = {(b[-2], b[-1], v[1], v[2], len(v)) for b, v in zip(before, values, strict=True)}
+        names_end = bytes([v[0] for v in values])
+    except IndexError:
+        return at
+    if not values or not names_end.isascii():
+        return at
+    for start, length, tag, size, octets in kinds:
+        fewest, most = _SIZES.get(tag, _NEVER)
+        sized = fewest <= size <= most and octets == size + 5 and _SHORT >= length == len(above) + 3 + size
+        if start != 0x30 or not sized:
+            return at
+    return len(data) - len(pieces[-1]) - len(above) - 2
+
+
+def _bind(data: bytes, at: int, holes: bool) -> tuple[int, bytes]:
+    """The end of one plain varbind, and its name as it is written, without the last octet."""
+    size = data[at + 1]
+    if size > _SHORT:
+        return _long_bind(data, at, holes), b""
+    tag_at, following = at + 4 + data[at + 3], at + 2 + size
+    tag, length, above = data[tag_at], data[tag_at + 1], data[at + 2 : tag_at - 1]
+    if data[at] != 0x30 or data[at + 2] != _OID or tag_at + 2 + length != following:
+        raise ValueError
+    if data[tag_at - 1] > _SHORT or not _plain_beginning(above[2:]):
+        raise ValueError
+    fewest, most = _SIZES.get(tag, _NEVER)
+    if not fewest <= length <= most and not _rare(tag, data[tag_at + 2 : following], holes):
+        raise ValueError
+    return following, above
 
 
 def _long_bind(data: bytes, at: int, holes: bool) -> int:

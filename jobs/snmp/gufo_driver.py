@@ -75,20 +75,21 @@ class _Line:
         """
         request = self._here.recv(_REQUEST)
         number = request_id(request) or b""
-        self._olt.send(request)
         ends = time.monotonic() + self._seconds
-        while True:
-            if not self._arrival.poll(max(0.0, ends - time.monotonic()) * 1000):
-                if time.monotonic() < ends:
-                    continue  # the clock of poll is coarser
-                raise BlockingIOError
-            answer = self._olt.recv(_BUFFER + 1, socket.MSG_DONTWAIT)
+        self._olt.send(request)
+        answer = self._olt.recv(_BUFFER + 1)  # the library has given the socket its time-out
+        while len(answer) > _BUFFER or not is_plain(answer, self._community, number, holes):
             if not answers_another(answer, number):
-                break
-        if len(answer) > _BUFFER or not is_plain(answer, self._community, number, holes):
-            return False
+                return False
+            answer = self._received_until(ends)
         self._here.send(answer)
         return True
+
+    def _received_until(self, ends: float) -> bytes:
+        while (left := ends - time.monotonic()) > 0:
+            if self._arrival.poll(left * 1000):  # its clock is coarser
+                return self._olt.recv(_BUFFER + 1, socket.MSG_DONTWAIT)
+        raise BlockingIOError
 
 
 class GufoSession:
