@@ -19,6 +19,7 @@ from redis.exceptions import RedisError
 from rq.worker_pool import WorkerData, WorkerPool
 
 from jobs import claim as claims
+from jobs import drivers
 from jobs.worker import PollerWorker, close_connections, die_with_parent, push_unstarted, report_lost
 from portal import clock, queueing
 from portal.domain import tempo
@@ -146,6 +147,7 @@ class PollerPool(WorkerPool):
         with self.app.app_context():
             self._pool_id = rows.open_pool(self.host, self.site, os.getpid(), self.num_workers, clock.now(), _lives)
             close_connections()
+            drivers.prepare()
         self._in_database(rehearsal.rehearse)
         self.status = self.Status.STARTED
         self._burst = burst

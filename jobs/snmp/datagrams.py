@@ -20,6 +20,9 @@ _INTEGER, _OCTETS, _OID = 0x02, 0x04, 0x06
 # Tag → the fewest and the most octets of a value. Of longer ones than needed some are read differently.
 _SIZES = {0x02: (1, 6), 0x41: (1, 5), 0x42: (1, 5), 0x43: (1, 5), 0x46: (1, 9), 0x40: (4, 4), _OCTETS: (0, _SHORT)}
 _NEVER = (1, 0)
+_LONGEST = 32  # octets of a value that is looked at together with others
+_SIZES_OF_NAMES = range(4, 41)
+_USUAL_SIZES = range(11, 23)  # octets of the names of ONUs and ports
 _WITHOUT_VALUE = frozenset({0x05, 0x80, 0x81, 0x82})  # NULL and the three markers
 
 
@@ -75,56 +78,56 @@ def is_plain(data: bytes, community: bytes, number: bytes, holes: bool) -> bool:
 
 
 def _plain_binds(data: bytes, at: int, holes: bool) -> bool:
-    """Whether only plain varbinds begin at `at`. The names of most begin like the one before: those go together."""
-    end, above, done = len(data), b"", b""
+    """Whether only plain varbinds begin at `at`. Most are of one port: those go together."""
+    end = len(data)
     while at < end:
-        together = above and above != done and data.startswith(above, at + 2)
-        following = _run(data, at, above) if together else at
-        done = above
-        if following == at:
-            following, above = _bind(data, at, holes)
-        at = following
+        run = _run(data, at)
+        at = run if run > at else _bind(data, at, holes)
     return at == end
 
 
-def _run(data: bytes, at: int, above: bytes) -> int:
-    """Where the last of the varbinds begins that have `above`, a name without its last octet; `at` if any is special.
-
-    They are cut at `above`. A piece is the last octet of the name, the type, the size, the content, and the two octets
-    that begin the next varbind.
-    """
-    pieces = data[at:].split(above)
-    before, values = pieces[:-2], pieces[1:-1]
-    try:
-        kinds = {(b[-2], b[-1], v[1], v[2], len(v)) for b, v in zip(before, values, strict=True)}
-        names_end = bytes([v[0] for v in values])
-    except IndexError:
+def _run(data: bytes, at: int) -> int:
+    """Where the varbinds end that begin at `at`, have short values, and names that differ in the last octet only."""
+    size = data[at + 3]
+    if size not in _SIZES_OF_NAMES:
         return at
-    if not values or not names_end.isascii():
-        return at
-    for start, length, tag, size, octets in kinds:
-        fewest, most = _SIZES.get(tag, _NEVER)
-        sized = fewest <= size <= most and octets == size + 5 and _SHORT >= length == len(above) + 3 + size
-        if start != 0x30 or not sized:
-            return at
-    return len(data) - len(pieces[-1]) - len(above) - 2
+    run = _alike(size).match(data, at)
+    return run.end() if run and _plain_beginning(run[1]) else at
 
 
-def _bind(data: bytes, at: int, holes: bool) -> tuple[int, bytes]:
-    """The end of one plain varbind, and its name as it is written, without the last octet."""
+@lru_cache(maxsize=len(_SIZES_OF_NAMES))
+def _alike(size: int) -> re.Pattern[bytes]:
+    """Plain varbinds, one after the other, with names of `size` octets that differ in the last one only."""
+    binds = []
+    for length in range(_LONGEST + 1):
+        tags = bytes(tag for tag, (fewest, most) in _SIZES.items() if fewest <= length <= most)
+        begin, end = bytes((4 + size + length, _OID, size)), bytes((length,))
+        name_and_tag = b"\\1[\\x00-\\x7f][%s]" % re.escape(tags)
+        binds.append(re.escape(begin) + name_and_tag + re.escape(end) + b".{%d}" % length)
+    return re.compile(b"(?s)(?=0...(.{%d}))(?:0(?:%s))++" % (size - 1, b"|".join(binds)))
+
+
+def prepare() -> None:
+    """Compile what is compiled at first use, so that a fork inherits it: a millisecond for each size of names."""
+    for size in _USUAL_SIZES:
+        _alike(size)
+
+
+def _bind(data: bytes, at: int, holes: bool) -> int:
+    """The end of one plain varbind."""
     size = data[at + 1]
     if size > _SHORT:
-        return _long_bind(data, at, holes), b""
+        return _long_bind(data, at, holes)
     tag_at, following = at + 4 + data[at + 3], at + 2 + size
-    tag, length, above = data[tag_at], data[tag_at + 1], data[at + 2 : tag_at - 1]
+    tag, length = data[tag_at], data[tag_at + 1]
     if data[at] != 0x30 or data[at + 2] != _OID or tag_at + 2 + length != following:
         raise ValueError
-    if data[tag_at - 1] > _SHORT or not _plain_beginning(above[2:]):
+    if data[tag_at - 1] > _SHORT or not _plain_beginning(data[at + 4 : tag_at - 1]):
         raise ValueError
     fewest, most = _SIZES.get(tag, _NEVER)
     if not fewest <= length <= most and not _rare(tag, data[tag_at + 2 : following], holes):
         raise ValueError
-    return following, above
+    return following
 
 
 def _long_bind(data: bytes, at: int, holes: bool) -> int:

@@ -72,7 +72,7 @@ def test_an_answer_as_the_standard_has_it_is_plain(name: str) -> None:
 def test_values_looked_at_together_are_judged_as_each_by_itself(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     variants = list(twisted(ANSWERS[name]))
     together = [plain(data) for data in variants]
-    monkeypatch.setattr(datagrams, "_run", lambda data, at, above: at)
+    monkeypatch.setattr(datagrams, "_run", lambda data, at: at)
 
     assert together == [plain(data) for data in variants]
     assert {True, False} == set(together)
