@@ -1,6 +1,7 @@
 """The product's own processes on a private Redis and database: for tests and benchmarks that need the real thing."""
 
 import ctypes
+import gc
 import logging
 import multiprocessing
 import os
@@ -95,6 +96,7 @@ def _flask(arguments: list[str], app: Flask, environment: dict[str, str], log: P
     logging.basicConfig(force=True, level="INFO", format="%(asctime)s %(levelname)s %(name)s %(message)s")
     os.environ.clear()
     os.environ.update(environment)
+    gc.freeze()  # looking for garbage in what was inherited would copy it, here and in each fork of this one
     with app.app_context():
         app.cli.main(arguments, standalone_mode=False)
 

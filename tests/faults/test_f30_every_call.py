@@ -4,6 +4,7 @@ For each call: it fails; it is done but its reply is lost; the process is killed
 reaper do what they do, and the end must be that of a run without a fault.
 """
 
+import gc
 import mmap
 import multiprocessing
 import os
@@ -34,7 +35,7 @@ from portal.services.dispatch import rehearsal, run_requests
 from portal.tables import Execution, ExecutionAttempt, ExecutionStep, Onu, OnuData
 from scheduler.reaper import reap
 from testing.builders import make_chained, make_node, make_olt
-from testing.cast import ACTOR
+from testing.cast import ACTOR, TEMPO
 from testing.redis_server import RedisServer
 
 pytestmark = [pytest.mark.integration, pytest.mark.fault, pytest.mark.timeout(600)]
@@ -176,6 +177,7 @@ class Stage:
         return name
 
     def _poller(self, name: str, sabotaged: bool) -> None:
+        gc.freeze()  # looking for garbage in what was inherited would copy it
         PollerWorker.app = self.app
         tasks.open_session = lambda _target: FakeSession(ROWS, columns=(STATE, POWER))  # type: ignore[assignment]
         tasks.FINISH_PAUSES = (0.01, 0.01, 0.01)
@@ -247,6 +249,7 @@ class Stage:
 def stage(app: Flask, session: Session, server: RedisServer, monkeypatch: pytest.MonkeyPatch) -> Iterator[Stage]:
     app.config["REDIS_URL"] = server.url
     app.config["QUARANTINE_SECONDS"] = 0
+    app.config["TEMPO"] = TEMPO  # what waits for Redis or for a database waits less
     app.extensions.pop("facho-redis", None)
     queueing.connection().flushall()
     master = make_node(make_olt(max_repetitions=2))
