@@ -105,6 +105,7 @@ def test_one_onu_is_read_now_by_the_worker_and_nothing_is_stored(live: Live, two
     assert db.session.scalar(select(func.count()).select_from(OnuData)) == 0
 
 
+@pytest.mark.parametrize("database_url", ["sqlite"], indirect=True)
 def test_the_commands_walk_and_decode_work_from_a_shell(live: Live, two_olts: Farm) -> None:
     live.olt("OLT-LIMA", two_olts.ports[0])
     told = json.loads(live.stack.run("snmp", "walk", "--olt", "OLT-LIMA", "huawei.onu_state", "--json"))
@@ -154,11 +155,11 @@ def test_another_olt_at_the_address_is_not_read_before_a_person_says_that_it_is_
         master = live.node(olt, "discovery", "huawei.onu_state", "discovery", max_retries=0)
         live.node(olt, "serial", "huawei.onu_serial", master_id=master)
         live.start("scheduler", "pollers")
-        live.due_now(30)
+        live.due_now(20)  # half an interval ago would be too late
         live.wait_for(ExecutionStatus.SUCCESS)
     own = serials()
     with start_farm((f"huawei@127.0.0.1:{port},onus=16,seed=2",)):
-        live.due_now(20)
+        live.due_now(15)
         live.wait_for(ExecutionStatus.FAILED)
         (failed,) = (one for one in live.executions() if one.status is ExecutionStatus.FAILED)
         assert failed.error_kind is ErrorKind.OTHER_DEVICE and serials() == own and len(own) == 16
