@@ -8,7 +8,7 @@ from sqlalchemy import select, update
 
 from portal.domain.statuses import ACTIVE, EventType
 from portal.extensions import db, transaction
-from portal.tables import CoordinatorLog, Execution, WorkflowNode
+from portal.tables import CoordinatorLog, Execution, SchedulerState, WorkflowNode
 from testing.measuring.judges import Skip
 
 
@@ -37,6 +37,18 @@ def stop(until: datetime, seconds: float = 60) -> None:
             session.execute(update(WorkflowNode).where(masters).values(next_run_at=None))
         time.sleep(1.5)
     db.session.rollback()
+
+
+def wait_for_tick(seconds: float, pause: float = 0.2) -> bool:
+    """Wait until a tick ends; False when none does in so many seconds."""
+    before = last_tick()
+    return wait_for(lambda: last_tick() != before, seconds, pause)
+
+
+def last_tick() -> datetime | None:
+    """When the leader last ended a tick."""
+    db.session.rollback()
+    return db.session.scalar(select(SchedulerState.last_tick_at))
 
 
 def skips() -> list[Skip]:
