@@ -1,11 +1,13 @@
 """Rows changed behind the services' back, and those of the decision log."""
 
+from datetime import datetime
 from typing import Any
 
 from sqlalchemy import ColumnElement, select, update
 
 from portal.domain.statuses import EventType
 from portal.extensions import Base, db
+from portal.services.collecting import history
 from portal.tables import CoordinatorLog
 
 
@@ -20,3 +22,8 @@ def logged(*events: EventType) -> list[CoordinatorLog]:
     db.session.rollback()
     query = select(CoordinatorLog).order_by(CoordinatorLog.id)
     return list(db.session.scalars(query.where(CoordinatorLog.event_type.in_(events)) if events else query))
+
+
+def thinned(now: datetime) -> int:
+    """The history thinned to its end; how many rows went."""
+    return sum(history.thin(now))

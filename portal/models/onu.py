@@ -3,7 +3,7 @@
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import BigInteger, ForeignKey, Index, String, UniqueConstraint
+from sqlalchemy import BigInteger, ForeignKey, Index, String, UniqueConstraint, text
 from sqlalchemy.orm import Mapped, mapped_column, relationship
 
 from portal.domain import searching
@@ -15,6 +15,7 @@ from portal.models.types import BigId, UTCDateTime, Word, one_of
 
 METRIC_LENGTH, RAW_LENGTH, TEXT_LENGTH, REASON_LENGTH = 60, 512, 255, 80
 TABLE_LENGTH = 20  # of "@" and the id of a discovery
+_GONE = text("presence = 'DISABLED'")
 
 
 class PonPort(Base):
@@ -62,6 +63,7 @@ class Onu(Base):
         UniqueConstraint("olt_id", "index_key"),
         Index("ix_onus_serial", "serial"),
         Index("ix_onus_olt_id_position", "olt_id", "slot", "port", "onu_number"),
+        Index("ix_onus_gone", "presence_since", sqlite_where=_GONE, postgresql_where=_GONE),
         one_of("presence", Presence, "presence"),
     )
 

@@ -2,7 +2,7 @@
 
 from datetime import datetime
 
-from sqlalchemy import CheckConstraint, ForeignKey, String, UniqueConstraint, false
+from sqlalchemy import JSON, CheckConstraint, ForeignKey, String, UniqueConstraint, false
 from sqlalchemy.orm import Mapped, mapped_column, relationship
 
 from portal.domain.statuses import PollerStatus
@@ -49,6 +49,8 @@ class Poller(Base):
     busy_since: Mapped[datetime | None] = mapped_column(UTCDateTime)
     busy_time: Mapped[float] = mapped_column(default=0.0)
     busy_last_minute: Mapped[float] = mapped_column(default=0.0)
+    # (moment, seconds busy up to then) of the last minute, oldest first: portal.domain.pool.busy_lately
+    busy_samples: Mapped[list[list[float]]] = mapped_column(JSON, default=list, server_default="[]")
     tasks_completed: Mapped[int] = mapped_column(default=0)
     tasks_delayed: Mapped[int] = mapped_column(default=0)
     started_at: Mapped[datetime] = mapped_column(UTCDateTime)

@@ -14,6 +14,7 @@ from portal.services.collecting import history
 from portal.tables import Onu, OnuData, OnuHistory
 from testing.builders import make_olt
 from testing.cast import DAY, MINUTE, NOW
+from testing.rows import thinned
 
 RX = "onu_rx_power"
 START = NOW - 5 * DAY
@@ -57,11 +58,11 @@ def rows(session: Session) -> list[tuple[object, ...]]:
 def test_three_days_after_a_drop_the_chart_shows_where_it_fell_to(tell: Callable[..., int], session: Session) -> None:
     hour = START
     onu = tell((hour - DAY, -18.0), (hour + 15 * MINUTE, -20.0), (hour + 50 * MINUTE, -26.0))
-    assert history.thin(NOW) == 1
+    assert thinned(NOW) == 1
     assert [shown(onu, hour + after) for after in (DAY, 3 * DAY)] == [-26.0, -26.0]
     mean = pytest.approx((-18 * 15 - 20 * 35 - 26 * 10) / 60)
     assert rows(session)[1] == (hour, mean, -26.0, -18.0, -26.0, 2, HOUR, 0)
-    assert history.thin(NOW) == 0
+    assert thinned(NOW) == 0
 
 
 @pytest.mark.parametrize("fell_to", [-27.0, None], ids=["to less light", "to none"])
@@ -69,7 +70,7 @@ def test_a_change_late_in_an_hour_says_nothing_of_the_time_before_it(
     tell: Callable[..., int], session: Session, fell_to: float | None
 ) -> None:
     onu = tell((START - DAY, -18.0), (START + 55 * MINUTE, fell_to))
-    history.thin(NOW)
+    thinned(NOW)
     moments = (START + 2 * MINUTE, START + 54 * MINUTE, START + 55 * MINUTE, START + DAY, START + 3 * DAY)
     assert [shown(onu, moment) for moment in moments] == [-18.0, -18.0, fell_to, fell_to, fell_to]
     assert rows(session)[1][-2:] == (SETTLED, 0)
@@ -78,7 +79,7 @@ def test_a_change_late_in_an_hour_says_nothing_of_the_time_before_it(
 def test_a_steady_reading_is_on_the_chart_after_a_hundred_days(tell: Callable[..., int]) -> None:
     onu = tell((NOW - 100 * DAY, -20.0))
     for days in (-10, 0, 92):
-        history.thin(NOW + days * DAY)
+        thinned(NOW + days * DAY)
         assert shown(onu, NOW + days * DAY, NOW + days * DAY) == -20.0
 
 
@@ -87,16 +88,16 @@ def test_after_ninety_days_hours_end_but_the_newest_of_them_which_says_what_held
 ) -> None:
     edge = NOW - 90 * DAY
     onu = tell((edge - 3 * DAY, -18.0), (edge - 2 * DAY, -19.0), (edge + DAY, -20.0), (edge + 2 * DAY, -21.0))
-    assert history.thin(NOW) == 1
+    assert thinned(NOW) == 1
     assert [row[1] for row in rows(session)] == [-19.0, -20.0, -21.0]
     assert shown(onu, edge + 12 * 60 * MINUTE, edge + 12 * 60 * MINUTE) == -19.0
-    assert history.thin(NOW) == 0
-    assert history.thin(NOW + DAY + MINUTE) == 1
+    assert thinned(NOW) == 0
+    assert thinned(NOW + DAY + MINUTE) == 1
 
 
 def test_what_is_younger_than_two_days_stays_as_it_was_read(tell: Callable[..., int], session: Session) -> None:
     tell(*((NOW - 47 * 60 * MINUTE + step * MINUTE, -20.0 - step) for step in range(5)))
-    assert history.thin(NOW) == 0
+    assert thinned(NOW) == 0
     assert len(rows(session)) == 5
 
 
@@ -115,7 +116,7 @@ def test_a_thousand_series_are_thinned_in_parts_without_a_change_on_any_chart(
         for _ in range(8)
     ]
     before = [[shown(onu, START + at * MINUTE) for at in minutes[::9]] for onu in onus]
-    assert history.thin(NOW) > 0
+    assert thinned(NOW) > 0
     assert [[shown(onu, START + at * MINUTE) for at in minutes[::9]] for onu in onus] == before
     left = [row for row in rows(session) if row[6] == 0]
     assert min(row[0] for row in left) >= NOW - timedelta(hours=48)  # type: ignore[type-var]

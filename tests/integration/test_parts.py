@@ -12,11 +12,11 @@ from portal.domain.composite import ColumnReadings, CompositeResult, ReadingSpec
 from portal.domain.readings import ValueSpec, ValueType, decoder
 from portal.domain.statuses import StepStatus
 from portal.queries import parts
-from portal.services.collecting import history
 from portal.services.dispatch import executions, run_requests
 from portal.tables import OltHistory, PonPort
 from testing.builders import make_node, make_olt
 from testing.cast import ACTOR, DAY, MINUTE, NOW
+from testing.rows import thinned
 
 pytestmark = pytest.mark.integration
 
@@ -114,5 +114,5 @@ def test_a_month_of_a_card_is_a_chart_before_and_after_it_is_thinned(shelf: Shel
     later = shelf.now + 3 * DAY
     drawn = parts.history(shelf.olt_id, "card_temperature", "0.1", later - 30 * DAY, later)
     assert drawn[-1].value == 47
-    assert history.thin(later) > 0
+    assert thinned(later) > 0
     assert parts.history(shelf.olt_id, "card_temperature", "0.1", later - 30 * DAY, later) == drawn

@@ -1,6 +1,6 @@
 """Thinning of the readings' history: after two days an hour's changes become one row, after ninety days hours end."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from itertools import groupby
@@ -11,7 +11,7 @@ from sqlalchemy.orm import Session, aliased
 
 from portal.domain import series
 from portal.domain.series import HOUR, SETTLED, SINGLE, Row
-from portal.extensions import transaction
+from portal.extensions import db, transaction
 from portal.services.bulk_rows import moment, upsert_rows
 from portal.tables import OltHistory, OnuHistory
 
@@ -21,13 +21,14 @@ BATCH = 1000  # rows of one transaction: about 20 ms of a lock
 _Series = tuple[Any, ...]  # the key of a series
 
 
-def thin(now: datetime) -> int:
-    """Gather what is older than two days by the hour, delete what is older than HOUR_DAYS. Returns rows taken away.
+def thin(now: datetime) -> Iterator[int]:
+    """Gather what is older than two days by the hour, delete what is older than HOUR_DAYS.
 
-    Of each series the newest row stays, however old: it says what holds since.
+    One transaction at a time: whoever iterates says when the next comes, and gets how many rows went. Of each series
+    the newest row stays, however old: it says what holds since.
     """
-    tables = (_Table(OnuHistory, ("onu_id", "metric")), _Table(OltHistory, ("olt_id", "metric", "index_key")))
-    return sum(table.thin(now) for table in tables)
+    for table in (_Table(OnuHistory, ("onu_id", "metric")), _Table(OltHistory, ("olt_id", "metric", "index_key"))):
+        yield from table.thin(now)
 
 
 @dataclass(frozen=True)
@@ -37,12 +38,12 @@ class _Table:
     model: Any
     names: tuple[str, ...]
 
-    def thin(self, now: datetime) -> int:
-        edge, taken = series.gathering_edge(now), 0
+    def thin(self, now: datetime) -> Iterator[int]:
+        edge = series.gathering_edge(now)
         while (count := self._gather(edge)) is not None:
-            taken += count
-        edge = now - timedelta(days=HOUR_DAYS)
-        return taken + sum(self._forget(edge, span) for span in (HOUR, SETTLED))
+            yield count
+        for span in (HOUR, SETTLED):
+            yield from self._forget(now - timedelta(days=HOUR_DAYS), span)
 
     @property
     def _series(self) -> list[Any]:
@@ -96,24 +97,25 @@ class _Table:
     def _is_one_of(self, keys: Sequence[tuple[Any, ...]]) -> Any:
         return tuple_(*self._series, self.model.collected_at).in_(keys)
 
-    def _forget(self, edge: datetime, span: int) -> int:
+    def _forget(self, edge: datetime, span: int) -> Iterator[int]:
         """Delete what is older, but of each series the newest such row.
 
-        Each row is looked at once, in the order of the index: those that stay are many, and stay for ever.
+        Each row is looked at once, in the order of the index: those that stay are many, and stay for ever. So they are
+        looked at before the lock is taken. Rows so old change no more; who deletes their ONU deletes those behind too.
         """
         later, at = aliased(self.model), self.model.collected_at
         followed = exists().where(self._same(later), later.collected_at > at, later.collected_at <= edge)
         order = (at, *self._series)
         query = select(*order, followed).where(self.model.span == span, at < edge)
-        taken, unseen = 0, query
+        unseen = query
         while True:
-            with transaction() as session:
-                rows = session.execute(unseen.order_by(*order).limit(BATCH)).all()
-                keys = [(*row[1:-1], row[0]) for row in rows if row[-1]]
-                if keys:
+            rows = db.session.execute(unseen.order_by(*order).limit(BATCH)).all()
+            db.session.rollback()
+            if keys := [(*row[1:-1], row[0]) for row in rows if row[-1]]:
+                with transaction() as session:
                     session.execute(delete(self.model).where(self._is_one_of(keys)))
-            taken += len(keys)
+            yield len(keys)
             if len(rows) < BATCH:
-                return taken
+                return
             last = tuple(rows[-1][:-1])
             unseen = query.where(at >= last[0], tuple_(*order) > last)

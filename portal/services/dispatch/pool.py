@@ -8,15 +8,14 @@ from sqlalchemy import delete, func, select, update
 from sqlalchemy.orm import Session
 
 from portal.domain.messages import N_
-from portal.domain.pool import SATURATED_ABOVE, UNSEEN_AFTER, busy_seconds
+from portal.domain.pool import SATURATED_ABOVE, UNSEEN_AFTER, WINDOW, busy_lately, sampled
 from portal.domain.statuses import ExecutionStatus, PollerStatus
 from portal.extensions import transaction
 from portal.services import audit
 from portal.services.errors import Conflict, Invalid, NotFound
-from portal.tables import Execution, ExecutionAttempt, Poller, PollerStats, Pool
+from portal.tables import Execution, Poller, PollerStats, Pool
 
 FORGOTTEN_AFTER = timedelta(hours=1)
-WINDOW = timedelta(seconds=60)
 POOL_GONE_AFTER = timedelta(seconds=15)  # a pool shows itself every 2 s
 LARGEST_POOL = 200
 
@@ -89,6 +88,7 @@ def register(pool_id: int, number: int, worker: str, pid: int, now: datetime) ->
         poller.status, poller.busy_since, poller.restart_requested = PollerStatus.FREE, None, False
         poller.current_node_id = poller.current_olt_id = poller.current_execution_id = None
         poller.busy_time = poller.busy_last_minute = 0.0
+        poller.busy_samples = sampled([], now.timestamp(), 0.0)
         poller.tasks_completed = poller.tasks_delayed = 0
 
 
@@ -141,29 +141,25 @@ def record_stats(now: datetime) -> PollerStats:
         session.execute(delete(Poller).where(Poller.seen_at < now - FORGOTTEN_AFTER))
         lately = select(Poller).where(Poller.seen_at >= now - UNSEEN_AFTER).order_by(Poller.id)
         pollers = list(session.scalars(lately.with_for_update()))
-        _set_busy(session, pollers, now)
+        for poller in pollers:
+            _set_busy(poller, now)
         stats = _stats(session, pollers, now)
         session.add(stats)
         return stats
 
 
-def _set_busy(session: Session, pollers: list[Poller], now: datetime) -> None:
-    since = now - WINDOW
-    query = select(ExecutionAttempt.worker, ExecutionAttempt.started_at, ExecutionAttempt.finished_at).where(
-        ExecutionAttempt.worker.in_([poller.worker for poller in pollers]),
-        (ExecutionAttempt.finished_at >= since) | ExecutionAttempt.finished_at.is_(None),
-    )
-    busy: dict[str, float] = {}
-    for worker, start, end in session.execute(query):
-        busy[worker] = busy.get(worker, 0.0) + busy_seconds(start, end or now, since, now)
-    for poller in pollers:
-        poller.busy_last_minute = min(busy.get(poller.worker, 0.0), WINDOW.total_seconds())
+def _set_busy(poller: Poller, now: datetime) -> None:
+    """From what its row knows: tries are many, and no index tells those of a poller."""
+    going_on = max(timedelta(), now - poller.busy_since) if poller.busy_since is not None else timedelta()
+    busy = poller.busy_time + going_on.total_seconds()
+    poller.busy_last_minute = busy_lately(poller.busy_samples, now.timestamp(), busy)
+    poller.busy_samples = sampled(poller.busy_samples, now.timestamp(), busy)
 
 
 def _stats(session: Session, pollers: list[Poller], now: datetime) -> PollerStats:
     total = len(pollers)
     busy = sum(poller.status is PollerStatus.BUSY for poller in pollers)
-    share = sum(p.busy_last_minute for p in pollers) / (total * WINDOW.total_seconds()) * 100 if total else 0.0
+    share = sum(p.busy_last_minute for p in pollers) / (total * WINDOW) * 100 if total else 0.0
     waiting = session.scalar(select(func.count()).where(Execution.status == ExecutionStatus.PENDING)) or 0
     return PollerStats(
         timestamp=now, total_pollers=total, busy_pollers=busy, free_pollers=total - busy, busy_percentage=share,
