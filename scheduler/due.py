@@ -1,6 +1,6 @@
 """Which masters are due: one indexed select of plain columns. Its cost grows with what is due, not with what exists."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from datetime import datetime
 from typing import Any
 
@@ -61,13 +61,15 @@ def anything_due(session: Session, now: datetime) -> bool:
     return session.connection().scalar(ANYTHING_DUE, {"now": now}) is not None
 
 
-def select_due(session: Session, now: datetime, *, lock: bool = True) -> list[DueMaster]:
-    """The due masters with what their plan depends on, those that wait longest first.
+def select_due(
+    session: Session, now: datetime, *, lock: bool = True, only: Collection[int] | None = None
+) -> list[DueMaster]:
+    """The due masters with what their plan depends on, those that wait longest first; `only` these node ids.
 
     With `lock` they are locked against a second scheduler's tick (PostgreSQL), and those that somebody else is
     writing are left for the next second.
     """
-    query = DUE
+    query = DUE if only is None else DUE.where(WorkflowNode.id.in_(only))
     if lock:
         # NO KEY UPDATE: who only refers to a node (a step, a manual run) neither waits for the tick nor hides it.
         query = query.with_for_update(of=WorkflowNode, skip_locked=True, key_share=True)

@@ -1,19 +1,22 @@
 """Ticks on both databases: what is due, what is taken, when it is pushed, and what ticks at once do to each other."""
 
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 import pytest
 from flask import Flask
 from sqlalchemy import Executable, event, insert, select, text, update
+from sqlalchemy.exc import IntegrityError
 from sqlalchemy.orm import Session
 
 from portal import queueing
 from portal.domain.slots import DueMaster, NewExecution, Plan
 from portal.domain.statuses import ErrorKind, EventType, ExecutionStatus, OltState, SkipReason, Trigger
-from portal.extensions import db
+from portal.extensions import db, transaction
 from portal.models.olt import TemplateNode
 from portal.queueing import Ticket
 from portal.services.dispatch import reaping, slots
@@ -325,12 +328,82 @@ def test_a_tick_that_breaks_a_constraint_changes_nothing_and_pushes_nothing(
     pushed: list[Ticket] = []
     monkeypatch.setattr(planner, "plan", with_a_node_that_is_gone)
     monkeypatch.setattr(queueing, "push", pushed.extend)
-    ticks.tick("leader", NOW)
-    assert "event=tick_doubled" in caplog.text
+    with pytest.raises(IntegrityError):
+        ticks.tick("leader", NOW)
+    assert "event=tick_doubled" not in caplog.text  # nobody was faster: it is a fault of ours, and shown
+    assert session.get_one(SchedulerState, 1).error.startswith("IntegrityError: ")
     assert (found(session), pushed, clock_of(session, node)) == ([], [], NOW)
     monkeypatch.setattr(planner, "plan", plan)
     ticks.tick("leader", NOW + SECOND)
     assert [ticket.execution_id for ticket in pushed] == [execution.id for execution in found(session)]
+
+
+def refuse_inserts(session: Session, node: WorkflowNode) -> None:
+    """The database refuses executions of this node, as a CHECK of an older schema would refuse a new word."""
+    if session.get_bind().dialect.name == "sqlite":
+        session.execute(text(f"CREATE TRIGGER refuse BEFORE INSERT ON executions WHEN NEW.node_id = {node.id} "
+                             "BEGIN SELECT RAISE(ABORT, 'refused'); END"))  # fmt: skip
+    else:
+        session.execute(text(f"ALTER TABLE executions ADD CONSTRAINT refuse CHECK (node_id <> {node.id}) NOT VALID"))
+    session.commit()
+
+
+@pytest.fixture
+def refusing(session: Session) -> Iterator[Callable[[WorkflowNode], None]]:
+    """refuse_inserts(), which is taken back."""
+    yield lambda node: refuse_inserts(session, node)
+    session.rollback()
+    sqlite = session.get_bind().dialect.name == "sqlite"
+    session.execute(text("DROP TRIGGER refuse" if sqlite else "ALTER TABLE executions DROP CONSTRAINT refuse"))
+    session.commit()
+
+
+def test_a_master_that_the_database_refuses_leaves_the_others_alone_and_is_named_in_the_pulse(
+    session: Session, refusing: Callable[[WorkflowNode], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    nodes = many_nodes(21)
+    pushed: list[Ticket] = []
+    monkeypatch.setattr(queueing, "push", pushed.extend)
+    refusing(nodes[13])
+    for slot in (NOW, NOW + timedelta(hours=1)):
+        due_at(slot, [node for node in nodes if node is not nodes[13]])
+        due_at(NOW, [nodes[13]])
+        for second in range(3):
+            ticks.tick("leader", slot + second * SECOND)
+            state = session.get_one(SchedulerState, 1, populate_existing=True)
+            assert f"n13 (node {nodes[13].id}) cannot be planned" in state.error
+            assert state.last_planned == (20 if second == 0 else 0)
+        set_rows(Execution, status=ExecutionStatus.SUCCESS)
+    assert sorted(ticket.execution_id for ticket in pushed) == [execution.id for execution in found(session)]
+    assert {execution.node_id for execution in found(session)} == {node.id for node in nodes} - {nodes[13].id}
+
+
+def test_somebody_who_is_faster_three_times_in_a_row_is_an_error_and_not_before(
+    session: Session, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (node,) = many_nodes(1)
+    due_at(NOW)
+    take_slots = slots.take
+
+    def late(*rest: Any, **more: Any) -> Any:
+        made = take_slots(*rest, **more)
+        with transaction() as writing:  # what the other process has written already
+            writing.execute(insert(Execution).values(
+                node_id=node.id, olt_id=node.workflow.olt_id, node_name="n", device_key="k", priority=40,
+                scheduled_for=NOW, trigger=Trigger.SCHEDULE,
+            ))  # fmt: skip
+        return made
+
+    said = []
+    monkeypatch.setattr(slots, "take", late)
+    monkeypatch.setattr(queueing, "push", lambda _tickets: None)
+    for second in range(3):
+        due_at(NOW)
+        with suppress(IntegrityError):
+            ticks.tick("leader", NOW + second * SECOND)
+        session.rollback()
+        said.append(session.get_one(SchedulerState, 1).error[:14])
+    assert said == ["", "", "IntegrityError"]
 
 
 def test_a_tick_without_redis_takes_the_slots_and_leaves_the_push_to_the_reaper(

@@ -32,6 +32,7 @@ from portal.services.collecting.readings import Books
 from portal.services.dispatch import life, reachability, waiting, work
 from portal.services.dispatch.life import StaleToken
 from portal.services.dispatch.tickets import tickets_for
+from portal.services.uniqueness import was_faster
 from portal.tables import Execution, ExecutionStep, Poller, WorkflowNode
 
 __all__ = ["StaleToken"]
@@ -65,7 +66,9 @@ def start(
                 return composed
         except StaleToken:
             return None
-        except IntegrityError:
+        except IntegrityError as error:
+            if not was_faster(error):
+                raise
             if not _evict(execution_id, token, now):
                 return None
     return None

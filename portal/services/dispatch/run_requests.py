@@ -16,6 +16,7 @@ from portal.services import audit
 from portal.services.dispatch import executions, life, waiting
 from portal.services.dispatch.tickets import tickets_for
 from portal.services.errors import Conflict, Invalid, NotFound
+from portal.services.uniqueness import was_faster
 from portal.tables import Execution, Olt, WorkflowNode
 
 log = logging.getLogger(__name__)
@@ -30,7 +31,9 @@ def run_now(node_id: int, actor: str, now: datetime) -> tuple[int, bool]:
     """
     try:
         found, created, tickets = _request(node_id, actor, now)
-    except IntegrityError:  # the tick or a second click was faster: now there is one
+    except IntegrityError as error:  # the tick or a second click was faster: now there is one
+        if not was_faster(error):
+            raise
         found, created, tickets = _request(node_id, actor, now)
     executions.push(tickets)
     return found, created

@@ -2,6 +2,7 @@
 
 import base64
 import json
+import sqlite3
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import timedelta
@@ -140,9 +141,12 @@ def lose_the_key(app: Flask) -> None:
 def test_what_somebody_was_faster_at_is_a_conflict_and_no_fault_of_the_program(
     built: Flask, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    deleted_meanwhile = sqlite3.IntegrityError("FOREIGN KEY constraint failed")
+    deleted_meanwhile.sqlite_errorcode = sqlite3.SQLITE_CONSTRAINT_FOREIGNKEY
+
     def race(*_args: object) -> None:
         with unique_or_invalid({}):
-            raise IntegrityError("INSERT", {}, Exception("FOREIGN KEY constraint failed"))
+            raise IntegrityError("INSERT", {}, deleted_meanwhile)
 
     monkeypatch.setattr(placing, "move_node", race)
     person = english(built)
