@@ -6,6 +6,7 @@ from datetime import datetime, timedelta
 
 from sqlalchemy import Dialect, text
 
+from portal.domain.statuses import Presence
 from portal.extensions import db
 from portal.tables import Onu, WorkflowNode
 
@@ -21,11 +22,11 @@ GROWS_WITH_WHAT_PEOPLE_SET_UP = frozenset(
 def make_past(runs: int, now: datetime, days: float = 14.0) -> None:
     """`runs` executions of the nodes that there are, evenly over the `days` before now, each with a try and a step;
 
-    half as many decisions, hours of history and tables of promises. One ONU of each OLT must be there.
+    half as many decisions, hours of history and tables of promises. Present ONUs must be there.
     """
     connection = db.session.connection()
     nodes = db.session.query(WorkflowNode).count()
-    onus = db.session.query(Onu).count()
+    onus = db.session.query(Onu).filter_by(presence=Presence.ENABLED).count()
     given = {"nodes": nodes, "onus": onus, "base": (now - timedelta(days=days)).timestamp(),
              "step": days * 86_400 * nodes / runs, "gap": days * 86_400 * 2 * onus / runs}  # fmt: skip
     for statement in _statements(connection.dialect, runs):
@@ -71,20 +72,22 @@ def _statements(dialect: Dialect, runs: int) -> list[str]:
             FROM executions WHERE worker = 'past' AND id % 2 = 0 ORDER BY id""",
         f"""INSERT INTO onu_history (onu_id, metric, collected_at, mean, minimum, maximum, last, samples, span, without)
             SELECT o.id, 'past', {moment("i / :onus * :gap")}, 1, 1, 1, 1, 4, 3600, 0
-            FROM {numbers(runs // 2)} JOIN (SELECT id, row_number() OVER (ORDER BY id) - 1 AS place FROM onus) o
+            FROM {numbers(runs // 2)} JOIN (SELECT id, row_number() OVER (ORDER BY id) - 1 AS place FROM onus
+                WHERE presence = 'ENABLED') o
                 ON o.place = i % :onus""",
         f"""INSERT INTO quota_trackers (olt_id, task_type, period_start, period_end, quota_required, quota_completed,
                 quota_failed, quota_skipped, quota_pending, total_duration_ms, avg_duration_ms, status, basis,
                 created_at, updated_at)
-            SELECT o.olt_id, 'past', {moment("i / :onus * :gap")}, {moment("i / :onus * :gap + 3600")}, 1, 1, 0, 0,
-                0, 2000, 2000, 'COMPLETED', '[]', {moment("i / :onus * :gap")}, {moment("i / :onus * :gap")}
-            FROM {numbers(runs // 2)} JOIN (SELECT olt_id, row_number() OVER (ORDER BY id) - 1 AS place FROM onus) o
+            SELECT o.olt_id, 'past ' || o.place, {moment("i / :onus * :gap")}, {moment("i / :onus * :gap + 3600")}, 1,
+                1, 0, 0, 0, 2000, 2000, 'COMPLETED', '[]', {moment("i / :onus * :gap")}, {moment("i / :onus * :gap")}
+            FROM {numbers(runs // 2)} JOIN (SELECT olt_id, row_number() OVER (ORDER BY id) - 1 AS place FROM onus
+                WHERE presence = 'ENABLED') o
                 ON o.place = i % :onus""",
     ]  # fmt: skip
 
 
 def as_if_analysed(rows: int) -> None:
-    """PostgreSQL gets its statistics, and takes each table that grew for one of `rows` rows. Nothing on SQLite."""
+    """PostgreSQL gets its statistics, and takes each table of thousands for one of `rows` rows. Nothing on SQLite."""
     connection = db.session.connection()
     if connection.dialect.name == "postgresql":
         connection.execute(text("ANALYZE"))

@@ -1,6 +1,5 @@
 """How the database goes about each statement: which tables it reads from end to end, and how much it looks at."""
 
-import json
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -18,7 +17,8 @@ EVERY = 100  # steps of SQLite's machine between two counts
 class Explained:
     """A statement, the tables of which it reads every row, and how much it looked at.
 
-    `looked_at`: on PostgreSQL rows (of what only reads), on SQLite steps of its machine.
+    On PostgreSQL a small table is one of them only if no index would serve once it has grown. `looked_at`: there rows
+    (of what only reads), on SQLite steps of its machine.
     """
 
     statement: str
@@ -36,11 +36,11 @@ def explained() -> Iterator[list[Explained]]:
         if seen:
             seen[-1].looked_at += EVERY
 
-    def note(connection: Any, _cursor: object, statement: str, given: Any, _context: object, many: bool) -> None:  # noqa: FBT001
+    def note(connection: Any, _cursor: object, statement: str, given: Any, *_more: object) -> None:
         driver = connection.connection.driver_connection
         if not re.match(r"\s*(SELECT|INSERT|UPDATE|DELETE|WITH)\b", statement):
             return
-        values = given[0] if many else given
+        values = given[0] if isinstance(given, list) else given
         if postgres:
             seen.append(_by_postgresql(driver.cursor(), statement, values))
             return
@@ -71,11 +71,24 @@ def _table(alias: str, statement: str) -> str:
 
 def _by_postgresql(cursor: Any, statement: str, values: Any) -> Explained:
     reads = re.match(r"\s*(SELECT|WITH)\b", statement) is not None
-    cursor.execute(f"EXPLAIN (FORMAT JSON, ANALYZE {reads}) {statement}", values)
-    found = cursor.fetchone()[0]
-    nodes = list(_nodes((json.loads(found) if isinstance(found, str) else found)[0]["Plan"]))
-    scans = frozenset(node["Relation Name"] for node in nodes if node["Node Type"] == "Seq Scan")
+    nodes = _plan(cursor, f"EXPLAIN (FORMAT JSON, ANALYZE {reads}) {statement}", values)
+    scans = _scanned(nodes)
+    if scans:
+        cursor.execute("SELECT relname FROM pg_class WHERE relname = ANY(%s) AND reltuples < 5000", [list(scans)])
+        small = {row[0] for row in cursor.fetchall()}
+        cursor.execute("SET enable_seqscan = off")
+        scans = scans - small | small & _scanned(_plan(cursor, f"EXPLAIN (FORMAT JSON) {statement}", values))
+        cursor.execute("SET enable_seqscan = on")
     return Explained(statement, scans, sum(_rows(node) for node in nodes if "Relation Name" in node))
+
+
+def _plan(cursor: Any, explain: str, values: Any) -> list[dict[str, Any]]:
+    cursor.execute(explain, values)
+    return list(_nodes(cursor.fetchone()[0][0]["Plan"]))
+
+
+def _scanned(nodes: list[dict[str, Any]]) -> frozenset[str]:
+    return frozenset(node["Relation Name"] for node in nodes if node["Node Type"] == "Seq Scan")
 
 
 def _nodes(node: dict[str, Any]) -> Iterator[dict[str, Any]]:

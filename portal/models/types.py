@@ -15,7 +15,7 @@ BigId = BigInteger().with_variant(Integer, "sqlite")
 
 
 def off_its_index(number: Any) -> ColumnElement[int]:
-    """A column of ids for min() and max() over some of a table's rows.
+    """A column of ids in a form for which no index is taken; for min() and max() over some of a table's rows too.
 
     PostgreSQL takes it for granted that such rows lie anywhere and walks the index of ids from its end until it meets
     one: past half of a million rows for an hour of last week. So it is asked for something that no index holds.

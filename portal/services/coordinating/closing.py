@@ -17,6 +17,7 @@ from portal.domain.statuses import AlertKind, EventType, LossCause, QuotaStatus,
 from portal.domain.words import LOSSES
 from portal.extensions import db, transaction
 from portal.models.execution import ACTIVE_SQL
+from portal.models.types import off_its_index
 from portal.services import bulk, decisions
 from portal.services.alerting import alerts
 from portal.services.coordinating import plans, stops, trackers
@@ -157,7 +158,7 @@ def _active(session: Session, olt_ids: Collection[int], hour: datetime) -> dict[
         return {}
     query = (
         select(Execution.olt_id, Execution.task_type, func.count())
-        .where(ACTIVE_SQL, Execution.olt_id.in_(set(olt_ids)), Execution.trigger == Trigger.SCHEDULE,
+        .where(ACTIVE_SQL, off_its_index(Execution.olt_id).in_(set(olt_ids)), Execution.trigger == Trigger.SCHEDULE,
                Execution.scheduled_for > hour, Execution.scheduled_for <= hour + quota.HOUR)
         .group_by(Execution.olt_id, Execution.task_type)
     )  # fmt: skip

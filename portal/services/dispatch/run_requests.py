@@ -9,8 +9,9 @@ from sqlalchemy.orm import Session
 
 from portal import queueing
 from portal.domain.messages import N_
-from portal.domain.statuses import ACTIVE, TERMINAL, ExecutionStatus, Trigger
+from portal.domain.statuses import TERMINAL, ExecutionStatus, Trigger
 from portal.extensions import transaction
+from portal.models.execution import ACTIVE_SQL
 from portal.queueing import Ticket
 from portal.services import audit
 from portal.services.dispatch import executions, life, waiting
@@ -63,7 +64,7 @@ def _runnable(session: Session, node_id: int) -> WorkflowNode:
 
 
 def _active_of(session: Session, node_id: int) -> Execution | None:
-    query = select(Execution).where(Execution.node_id == node_id, Execution.status.in_(ACTIVE))
+    query = select(Execution).where(Execution.node_id == node_id, ACTIVE_SQL)
     return session.scalar(query.with_for_update(of=Execution))
 
 

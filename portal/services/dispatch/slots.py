@@ -17,6 +17,7 @@ from portal.domain.slots import DueMaster, NewExecution, Plan, SkippedSlots
 from portal.domain.statuses import ErrorKind, EventType, ExecutionStatus, PollerStatus, SkipReason, Trigger
 from portal.extensions import transaction
 from portal.models.execution import ACTIVE_SQL
+from portal.models.types import off_its_index
 from portal.queueing import Ticket
 from portal.services import bulk
 from portal.services.accounting import quotas
@@ -172,11 +173,14 @@ def _free_pollers(session: Session, now: datetime) -> dict[str | None, int]:
 
 
 def _active(session: Session, olt_ids: Collection[int]) -> dict[int, list[Row[Any]]]:
-    """OLT id → what is ACTIVE on it. There are no more of them than nodes that wait or run."""
+    """OLT id → what is ACTIVE on it. There are no more of them than nodes that wait or run.
+
+    Off the index of OLTs, by which SQLite would read the whole past of a few.
+    """
     query = select(
         Execution.id, Execution.olt_id, Execution.node_id, Execution.node_name, Execution.status, Execution.started_at,
         Execution.scheduled_for,
-    ).where(ACTIVE_SQL, Execution.olt_id.in_(olt_ids))  # fmt: skip
+    ).where(ACTIVE_SQL, off_its_index(Execution.olt_id).in_(olt_ids))  # fmt: skip
     found: dict[int, list[Row[Any]]] = defaultdict(list)
     for row in session.execute(query):
         found[row.olt_id].append(row)
