@@ -294,22 +294,27 @@ class Lease:
         self.ttl = max(self.ttl, request_seconds + SPARE_SECONDS)
 
     def checkpoint(self) -> None:
-        """Renew; LeaseLost when it is not ours any more, Aborted when a person asked to stop, Stopped with the poller.
+        """Renew; LeaseLost when it is not ours any more, Aborted when a person asked to stop, else Stopped with the
+
+        poller: what is stopped runs again elsewhere, and what a person ended does not.
 
         Returns only while the next request surely ends within the lease: a process that was frozen while Redis'
         answer lay in its socket asks again. While Redis is away the lease is held as far as the last renewal proves it.
         """
         for _ in range(RENEWALS):
             asked = self._monotonic()
-            if stop_sign.shown_at is not None and asked >= stop_sign.shown_at + self._grace:
-                raise Stopped("the poller was stopped")
+            stopping = stop_sign.shown_at is not None and asked >= stop_sign.shown_at + self._grace
             try:
                 self._renew(asked)
             except RedisError as error:
+                if stopping:
+                    raise Stopped("the poller was stopped") from None
                 if self._holds():
                     return
                 text = f"Redis does not answer and the lease has run out ({type(error).__name__})"
                 raise LeaseLost(text) from None
+            if stopping:
+                raise Stopped("the poller was stopped")
             if self._holds():
                 return
         raise LeaseLost(f"each of {RENEWALS} renewals took longer than the lease")

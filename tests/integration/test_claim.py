@@ -243,6 +243,19 @@ def test_a_poller_that_was_told_to_stop_has_its_grace_and_then_ends(redis: Redis
         lease.checkpoint()
 
 
+def test_what_a_person_ended_is_ended_though_its_poller_was_told_to_stop_too(
+    redis: Redis, stop_sign: claims.StopSign
+) -> None:
+    mine = held(redis, olt=7)
+    lease = Lease(redis, mine, ttl=15, monotonic=lambda: mine.asked_at)
+    stop_sign.shown_at = mine.asked_at
+    with pytest.raises(Stopped):
+        lease.checkpoint()
+    queueing.ask_to_stop_token(7, mine.token)
+    with pytest.raises(Aborted):
+        lease.checkpoint()
+
+
 @pytest.fixture
 def stop_sign(monkeypatch: pytest.MonkeyPatch) -> claims.StopSign:
     sign = claims.StopSign()

@@ -7,13 +7,14 @@ from sqlalchemy import select
 from sqlalchemy.orm import Session
 
 from portal.domain.composite import CompositeResult, CompositeWork, StepResult
-from portal.domain.statuses import AttemptStatus, ErrorKind, ExecutionStatus, StepStatus, Trigger
+from portal.domain.statuses import AttemptStatus, ErrorKind, ExecutionStatus, SkipReason, StepStatus, Trigger
 from portal.services.dispatch import executions, pool, run_requests, tickets
 from portal.services.errors import Conflict, Invalid, NotFound
 from portal.services.network import olts
 from portal.tables import AuditLog, CoordinatorLog, Execution, ExecutionAttempt, Poller
 from testing.builders import make_chained, make_node, make_olt
 from testing.cast import ACTOR, NOW, SECOND
+from testing.rows import set_rows
 from testing.ticking import tick
 from tests.integration.test_executions import fresh, outcome, ran, slot_taken, started
 
@@ -165,6 +166,24 @@ def test_a_pool_hears_of_its_new_size_and_of_whom_to_replace(session: Session) -
     pool.register(made, 2, "worker-2b", 3, NOW)
     again = pool.attend(made, ["worker-1", "worker-2b"], NOW)
     assert again is not None and not again.restart
+
+
+def test_what_is_cancelled_and_handed_over_in_the_same_second_does_not_start_again(session: Session) -> None:
+    execution = slot_taken(session)
+    started(execution, token=5)
+    assert run_requests.cancel(execution.id, ACTOR, NOW) is ExecutionStatus.RUNNING
+    assert executions.hand_over(execution.id, 5, "the poller was stopped", NOW + SECOND) == []
+    ended = fresh(session, execution)
+    assert (ended.status, ended.skip_reason) == (ExecutionStatus.INTERRUPTED, SkipReason.CANCELLED)
+    assert executions.start(execution.id, 6, "w2", NOW + 2 * SECOND, NOW + 17 * SECOND) is None
+
+
+def test_what_waits_though_it_was_cancelled_ends_where_it_would_start(session: Session) -> None:
+    execution = slot_taken(session)
+    set_rows(Execution, cancelled_by="rosa")
+    assert executions.start(execution.id, 5, "w1", NOW + SECOND, NOW + 16 * SECOND) is None
+    ended = fresh(session, execution)
+    assert (ended.status, ended.error_message) == (ExecutionStatus.INTERRUPTED, "cancelled by rosa")
 
 
 def test_pools_of_two_hosts_number_their_pollers_each_on_its_own(session: Session) -> None:

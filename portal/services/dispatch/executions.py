@@ -119,6 +119,9 @@ def _composed(execution_id: int, token: int, now: datetime) -> CompositeWork | N
         composed = work.compose(session, execution, token, now)
         session.rollback()
         return composed
+    if execution.cancelled_by:
+        _end_cancelled(execution_id, now)
+        return None
     with transaction() as session:
         why = N_("its node or OLT was disabled or deleted meanwhile")
         waiting.end(session, Execution.id == execution_id, now, why, SkipReason.NODE_DISABLED)
@@ -128,7 +131,15 @@ def _composed(execution_id: int, token: int, now: datetime) -> CompositeWork | N
 def _may_run(execution: Execution) -> bool:
     node, olt = execution.node, execution.olt
     enabled = node is not None and (execution.trigger is Trigger.MANUAL or node.runs)
-    return enabled and olt.enabled and olt.deleted_at is None
+    return enabled and olt.enabled and olt.deleted_at is None and not execution.cancelled_by
+
+
+def _end_cancelled(execution_id: int, now: datetime) -> None:
+    """It was cancelled while it ran, and waits all the same: an earlier release handed it over."""
+    with transaction() as session:
+        execution = session.get(Execution, execution_id, with_for_update={"of": Execution})
+        if execution is not None and execution.status is ExecutionStatus.PENDING:
+            life.cancel(session, execution, now)
 
 
 def _occupy_poller(session: Session, execution: Execution, now: datetime) -> None:

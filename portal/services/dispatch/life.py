@@ -181,8 +181,14 @@ def lose(session: Session, execution: Execution, now: datetime, kind: ErrorKind,
 
 
 def hand_over(session: Session, execution: Execution, now: datetime, message: str) -> None:
-    """The poller was told to stop: the try is INTERRUPTED, the execution runs again at once. No loss: nothing broke."""
+    """The poller was told to stop: the try is INTERRUPTED, the execution runs again at once. No loss: nothing broke.
+
+    One that a person has cancelled meanwhile ends.
+    """
     close_attempt(session, execution, AttemptStatus.INTERRUPTED, now, ErrorKind.SHUTDOWN, message)
+    if execution.cancelled_by:
+        cancel(session, execution, now)
+        return
     decisions.about(session, execution, EventType.REQUEUED, message, now, details={"attempt": execution.attempt})
     again(execution, now, timedelta())
     execution.error_kind, execution.error_message = ErrorKind.SHUTDOWN, message[:500]
