@@ -9,7 +9,7 @@ from sqlalchemy.orm import Session
 
 from portal.domain import quota, schedule
 from portal.domain.slots import DueMaster
-from portal.domain.statuses import ExecutionStatus
+from portal.domain.statuses import ExecutionStatus, SkipReason
 from portal.models.execution import ACTIVE_SQL
 from portal.tables import Execution, Olt, Workflow, WorkflowNode, WorkflowTemplate
 
@@ -46,7 +46,7 @@ def _due_masters() -> Select[Any]:
     columns = select(
         WorkflowNode.id, WorkflowNode.name, WorkflowNode.priority, WorkflowNode.next_run_at,
         WorkflowNode.interval_seconds, WorkflowNode.cron, WorkflowNode.kind, WorkflowNode.key,
-        Olt.id, Olt.address, Olt.port, Olt.site, Olt.state, Olt.paused_until,
+        WorkflowNode.held_until, Olt.id, Olt.address, Olt.port, Olt.site, Olt.state, Olt.paused_until,
         Execution.id, Execution.status, Execution.attempt,
     )  # fmt: skip
     active = and_(Execution.node_id == WorkflowNode.id, ACTIVE_SQL)
@@ -89,9 +89,10 @@ def _bounded(rows: Iterable[Row[Any]], now: datetime) -> Iterator[Row[Any]]:
 def _master(row: Row[Any], now: datetime) -> DueMaster:
     # Taken apart at once: by name, each of these costs a look-up, a thousand times over.
     (
-        node_id, name, priority, next_run_at, interval, cron, kind, key, olt_id, address, port, site, state,
-        paused_until, active_id, status, attempt,
+        node_id, name, priority, next_run_at, interval, cron, kind, key, held_until, olt_id, address, port, site,
+        state, paused_until, active_id, status, attempt,
     ) = row  # fmt: skip
+    held = SkipReason.NODE_HELD if held_until is not None and held_until > now else None
     return DueMaster(
         node_id=node_id,
         node_name=name,
@@ -104,6 +105,6 @@ def _master(row: Row[Any], now: datetime) -> DueMaster:
         active_id=active_id,
         active_waits_to_retry=status is ExecutionStatus.PENDING and attempt > 0,
         site=site,
-        blocked=schedule.blocked(state, paused_until, now),
+        blocked=schedule.blocked(state, paused_until, now) or held,
         task_type=quota.task_type(kind, key),
     )

@@ -178,6 +178,7 @@ _OF_SKIPS: Mapping[SkipReason, LossCause] = {
     SkipReason.NODE_DISABLED: LossCause.DISABLED,
     SkipReason.CANCELLED: LossCause.CANCELLED,
     SkipReason.NO_ONUS: LossCause.NO_ONUS,
+    SkipReason.NODE_HELD: LossCause.WORKER_LOST,
 }
 
 _OF_ERRORS: Mapping[ErrorKind, LossCause] = {

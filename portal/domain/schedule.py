@@ -14,6 +14,8 @@ MINIMUM_INTERVAL = 30
 UNSEEN_AFTER = timedelta(seconds=5)
 # No rule sets a slot further ahead than an interval and the delay and spread of a first run.
 FURTHEST_AHEAD = FIRST_RUN_DELAY + timedelta(seconds=FIRST_RUN_SPREAD_SECONDS + 30)
+HELD_AFTER = 2  # slots of a node in a row that ended all their workers
+FIRST_HOLD, LONGEST_HOLD = timedelta(hours=1), timedelta(days=1)
 SPREAD_ABOVE = 20  # late composites at once
 SPREAD_OVER = timedelta(seconds=65)  # a little more than the 60 s promised: the first may start late, the last on time
 
@@ -111,6 +113,13 @@ def blocked(state: OltState, paused_until: datetime | None, now: datetime) -> Sk
     if state is OltState.PAUSED and (paused_until is None or paused_until > now):
         return SkipReason.OLT_PAUSED
     return None
+
+
+def hold(poisoned: int) -> timedelta | None:
+    """For how long no slot of a node runs once so many in a row ended all their workers: 1 h, 2 h, 4 h, … one day."""
+    if poisoned < HELD_AFTER:
+        return None
+    return min(FIRST_HOLD * 2 ** min(poisoned - HELD_AFTER, 10), LONGEST_HOLD)
 
 
 def passed_unseen(slot: datetime, now: datetime) -> bool:

@@ -144,6 +144,7 @@ class SkipReason(StrEnum):
     CANCELLED = "cancelled"  # by a person
     NO_ONUS = "no_onus"
     OTHER_DEVICE = "other_device"
+    NODE_HELD = "node_held"  # its last slots ended all their workers
 
 
 class QuotaStatus(StrEnum):

@@ -71,6 +71,7 @@ SKIPS: Mapping[SkipReason, Message] = {
     SkipReason.CANCELLED: N_("A person cancelled it"),
     SkipReason.NO_ONUS: N_("No ONU is known yet: run the discovery first"),
     SkipReason.OTHER_DEVICE: N_("Another device answers at the OLT's address"),
+    SkipReason.NODE_HELD: N_("The node was held: its last slots ended all the pollers that ran them"),
 }
 
 

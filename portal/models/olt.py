@@ -209,6 +209,8 @@ class WorkflowNode(_NodeColumns, Base):
     last_failure_at: Mapped[datetime | None] = mapped_column(UTCDateTime)
     # A complete walk lost more than half of a known table at this time; a second one must agree (services.readings).
     suspect_at: Mapped[datetime | None] = mapped_column(UTCDateTime)
+    poisoned: Mapped[int] = mapped_column(default=0, server_default="0")  # slots in a row that ended all their workers
+    held_until: Mapped[datetime | None] = mapped_column(UTCDateTime)  # no slot runs before, for that (dispatch.poison)
     progress: Mapped[dict[str, Any] | None] = mapped_column(JSON(none_as_null=True))  # portal.domain.composite.Progress
 
     workflow: Mapped[Workflow] = relationship(back_populates="nodes")

@@ -29,7 +29,7 @@ from portal.queueing import Ticket
 from portal.services import decisions
 from portal.services.collecting import devices
 from portal.services.collecting.readings import Books
-from portal.services.dispatch import life, reachability, waiting, work
+from portal.services.dispatch import life, poison, reachability, waiting, work
 from portal.services.dispatch.life import StaleToken
 from portal.services.dispatch.tickets import tickets_for
 from portal.services.uniqueness import was_faster
@@ -216,6 +216,7 @@ def write_result(
         "completed_steps": sum(step.status is StepStatus.SUCCESS for step in result.steps),
     }
     _settle(session, execution, result, now)
+    poison.over(execution.node)
     silent = not result.answered and kind is ErrorKind.TIMEOUT  # what could not be sent says nothing of the OLT
     refused = kind is ErrorKind.AUTH and not any(step.rows for step in result.steps)
     reachability.note(
@@ -320,6 +321,7 @@ def fail_unstarted(execution_id: int, message: str, now: datetime) -> None:
 def give_up_lease(execution_id: int, token: int, message: str, now: datetime, *, aborted: bool) -> list[Ticket]:
     """The holder noticed that its lease is gone, or was asked to stop. Returns what is to be pushed again."""
     with transaction() as session:
+        poison.lock_nodes(session, [execution_id], life.MAX_LOSSES - 1)
         execution = life.lock_running(session, execution_id, token)
         if not aborted:
             life.lose(session, execution, now, ErrorKind.LEASE_LOST, message)
@@ -347,6 +349,8 @@ def lost(execution_ids_and_tokens: list[tuple[int, int]], message: str, now: dat
     """These tries ended without a word. Returns what is to be pushed again; those that did end are left alone."""
     lost_ones = []
     with transaction() as session:
+        ids = [execution_id for execution_id, _token in execution_ids_and_tokens]
+        poison.lock_nodes(session, ids, life.MAX_LOSSES - 1)
         for execution_id, token in execution_ids_and_tokens:
             try:
                 execution = life.lock_running(session, execution_id, token)

@@ -20,6 +20,7 @@ from portal.domain.statuses import (
 )
 from portal.services import decisions
 from portal.services.accounting import quotas
+from portal.services.dispatch import poison
 from portal.tables import Execution, ExecutionAttempt, Poller, WorkflowNode
 
 MAX_LOSSES = 3  # a composite whose worker was lost so often is parked: it may be what kills them
@@ -175,6 +176,7 @@ def lose(session: Session, execution: Execution, now: datetime, kind: ErrorKind,
             f"given up after {execution.losses} lost workers; last: {message}")  # fmt: skip
         told = N_("given up after %(count)d lost workers; last: %(message)s", count=execution.losses, message=message)
         decisions.about(session, execution, EventType.POISONED, told, now, level="ERROR")
+        poison.note(session, execution, now)
     else:
         again(execution, now, timedelta())
         execution.error_kind, execution.error_message = kind, message[:500]  # should its next slot come first

@@ -65,6 +65,13 @@ def test_a_failed_step_says_why_in_words(board: Flask) -> None:
     assert "1 fails" in text_of(person.get("/workflows/"))
 
 
+def test_a_node_that_ends_its_pollers_says_until_when_it_is_held(board: Flask) -> None:
+    update_rows(board, WorkflowNode, WorkflowNode.id == RX, poisoned=3, held_until=clock.now() + timedelta(hours=2))
+    told = ("Held until", "its last 3 slots ended all the pollers")
+    assert missing(card(english(board), RX), *told) == []
+    assert missing(card(english(board), DISCOVERY), *told) == list(told)
+
+
 def test_the_board_is_live_and_silent_while_nothing_changes(board: Flask) -> None:
     again = english(board).watch(BOARD, "board")
     assert again() == 204
