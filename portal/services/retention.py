@@ -68,8 +68,10 @@ def clean_up(
     """
     over = Notification.status.in_((NotificationStatus.SENT, NotificationStatus.GIVEN_UP))
 
-    def past(column: Any, kept: int, *among: ColumnElement[bool], only: ColumnElement[bool] | None = None) -> Any:
-        return _past(column, now - timedelta(days=kept), among, true() if only is None else only)
+    def past(
+        column: Any, kept: int, *among: ColumnElement[bool], only: ColumnElement[bool] | None = None
+    ) -> Iterator[int]:  # fmt: skip
+        return _past(column, now, timedelta(days=kept), among, true() if only is None else only)
 
     def ended(status: ExecutionStatus, kept: int) -> Iterator[int]:
         return past(Execution.finished_at, kept, Execution.status == status)
@@ -93,7 +95,8 @@ def clean_up(
         "history": history.thin(now),
     }
     if gone_days:
-        gone = (literal_column("presence = 'DISABLED'"), Onu.presence_since < now - timedelta(days=gone_days))
+        away: ColumnElement[bool] = literal_column("presence = 'DISABLED'")
+        gone = (away, Onu.presence_since < now - timedelta(days=gone_days))
         steps["onus"] = _found(Onu, select(Onu.id).where(*gone).order_by(Onu.presence_since), *gone)
     return take_turns(steps, BUDGET, first=int(now.timestamp()) // 3600)
 
@@ -130,16 +133,19 @@ def take_turns(
 
 
 def _past(
-    at: Any, edge: datetime, among: Sequence[ColumnElement[bool]], only: ColumnElement[bool]
+    at: Any, now: datetime, kept: timedelta, among: Sequence[ColumnElement[bool]], only: ColumnElement[bool]
 ) -> Iterator[int]:  # fmt: skip
-    """Delete the rows `among` which (told by an index) the moment `at` lies before `edge`, `only` such."""
-    table, last = at.class_, 0
+    """Delete the rows whose moment `at` is longer ago than `kept`, `among` those (told by an index) and `only` such.
+
+    Those of a time to come are passed over: a clock that was ahead has left them, and older ones may lie behind.
+    """
+    table, edge, last = at.class_, now - kept, 0
     while True:
-        look = select(table.id, at, only).where(*among, table.id > last).order_by(table.id).limit(LOOK)
-        rows = _read(look)
-        old = [row for row in rows if row[1] is not None and row[1] < edge]
-        yield from _delete(table, [row[0] for row in old if row[2]], at < edge, only)
-        if len(rows) < LOOK or not old:
+        look = select(table.id, at, only).where(*among, table.id > last, at.is_not(None))
+        rows = _read(look.order_by(table.id).limit(LOOK))
+        old = [row[0] for row in rows if row[1] < edge and row[2]]
+        yield from _delete(table, old, at < edge, only)
+        if len(rows) < LOOK or all(edge <= row[1] <= now for row in rows):
             return
         last = rows[-1][0]
 

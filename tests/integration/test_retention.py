@@ -98,11 +98,11 @@ def test_more_than_one_look_is_taken_in_and_rows_that_stay_are_passed_over(
 ) -> None:
     monkeypatch.setattr(retention, "LOOK", 7)
     rows = [{"event_type": EventType.REQUEUED, "message": "old", "level": "INFO", "timestamp": NOW - days * DAY}
-            for days in (200,) * 30 + (1,) * 3 + (200,) + (1,) * 30]  # fmt: skip
+            for days in (200,) * 30 + (1,) * 3 + (200,) + (-400,) * 20 + (200,) + (1,) * 30]  # fmt: skip
     session.execute(insert(CoordinatorLog), rows)
     session.commit()
     clean_up(NOW, 14, 30)
-    assert session.scalar(select(func.count()).select_from(CoordinatorLog)) == 33
+    assert session.scalar(select(func.count()).select_from(CoordinatorLog)) == 53
 
 
 def test_an_onu_that_came_back_while_it_was_looked_for_stays(session: Session, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -41,7 +41,8 @@ def note(session: Session, execution: Execution, now: datetime) -> None:
         subject = N_("%(node)s on %(olt)s ends the pollers that run it", **told)
         body = N_(
             "Execution %(execution)d was given up: each of its tries ended without a word, its poller with it. If the "
-            "node's next slot ends like that too, the node is held. The pollers' logs tell more.", execution=execution.id,
+            "node's next slot ends like that too, the node is held. The pollers' logs tell more.",
+            execution=execution.id,
         )  # fmt: skip
     else:
         node.held_until = now + held
