@@ -140,7 +140,7 @@ def main() -> None:
         running.run("db", "upgrade")
         app = create_app(load_settings(running.environment))
         exits.enter_context(app.app_context())
-        notify.send = lambda *_: None  # type: ignore[assignment]
+        notify.send = lambda *_: None
         queueing.connection()
         print(json.dumps(measure(app, options.runs or (3_000_000 if options.postgres else 1_000_000))))
         db.session.remove()

@@ -119,7 +119,8 @@ def hold(poisoned: int) -> timedelta | None:
     """For how long no slot of a node runs once so many in a row ended all their workers: 1 h, 2 h, 4 h, … one day."""
     if poisoned < HELD_AFTER:
         return None
-    return min(FIRST_HOLD * 2 ** min(poisoned - HELD_AFTER, 10), LONGEST_HOLD)
+    doubled: int = 2 ** min(poisoned - HELD_AFTER, 10)
+    return min(FIRST_HOLD * doubled, LONGEST_HOLD)
 
 
 def passed_unseen(slot: datetime, now: datetime) -> bool:
