@@ -62,6 +62,8 @@ class SharedApp:
 
     def __init__(self, settings: Settings) -> None:
         self.app = _app(settings)
+        with self.app.app_context():  # room for the statements of all tests, or each file compiles its own anew
+            db.engine.update_execution_options(compiled_cache={})
         self._config, self._extensions = dict(self.app.config), set(self.app.extensions)
 
     def reset(self, settings: Settings) -> Flask:
@@ -78,10 +80,11 @@ class SharedApp:
         return app
 
     def release(self) -> None:
-        """Close the database's connections; compiled statements stay."""
+        """Close SQLite's connections; PostgreSQL's stay, as a new one would read the server's catalogue anew."""
         with self.app.app_context():
             db.session.remove()
-            db.engine.dispose()
+            if db.engine.dialect.name == "sqlite":
+                db.engine.dispose()
 
 
 class SqliteStates:
@@ -96,6 +99,7 @@ class SqliteStates:
     def restore(self, name: str) -> None:
         """By SQLite itself: a connection that a test left open would spoil a file that is copied under it."""
         with closing(sqlite3.connect(self.path(name))) as state, closing(sqlite3.connect(self.file, 10)) as target:
+            target.execute("PRAGMA synchronous=OFF")
             state.backup(target)
 
     def keep(self, name: str) -> None:

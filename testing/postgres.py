@@ -22,7 +22,7 @@ SUPERUSER = "facho"
 START_SECONDS = 60.0
 STOP_SECONDS = 60.0
 # Nothing here must survive a crash of the machine, and a test suite should not wait for the disk.
-FAST = {"fsync": "off", "synchronous_commit": "off", "full_page_writes": "off", "shared_buffers": "32MB"}
+FAST = {"fsync": "off", "synchronous_commit": "off", "full_page_writes": "off", "shared_buffers": "32MB", "jit": "off"}
 
 
 class PostgresError(RuntimeError):

@@ -1,5 +1,6 @@
 """Fixtures of all tests. The product is loaded when a fixture first needs it: most unit tests do without."""
 
+import gc
 import os
 import shutil
 import sys
@@ -35,11 +36,16 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_collection_finish() -> None:
-    """Random cases are not judged by the clock: a busy machine is no fault. Only where they are used: loading costs."""
+    """Random cases are not judged by the clock: a busy machine is no fault. Only where they are used: loading costs.
+
+    Garbage is looked for seldom, and not in what was loaded: that took a tenth of the run.
+    """
     hypothesis = sys.modules.get("hypothesis")
     if hypothesis is not None:
         hypothesis.settings.register_profile("patient", deadline=None)
         hypothesis.settings.load_profile("patient")
+    gc.freeze()
+    gc.set_threshold(50_000)
 
 
 @pytest.fixture
