@@ -32,6 +32,7 @@ from scheduler.timemachine.witness import Witness
 from scheduler.timemachine.world import ALL_SITES
 from testing.builders import make_chained, make_execution, make_node, make_olt
 from testing.cast import DAY, TEN
+from testing.databases import Databases
 from testing.virtual import cron_in, many_olts
 
 GAPS = 1000
@@ -171,15 +172,18 @@ def add_runs(node: WorkflowNode, count: int, milliseconds: int) -> None:
                        duration_ms=milliseconds)  # fmt: skip
 
 
-@pytest.fixture
-def two_olts(app: Flask) -> Flask:
-    """OLT-A and OLT-B: a discovery of 4 s and a GET of 20 s on each, both with runs on record."""
+def add_two_olts(app: Flask) -> None:
     with app.app_context():
         for name in ("OLT-A", "OLT-B"):
             olt = make_olt(name, NOW)
             add_runs(make_node(olt, "discovery", NOW, interval="5m"), 3, 4_000)
             add_runs(make_node(olt, "text", NOW, kind="get", oid="huawei.onu_description", interval="60s"), 3, 20_000)
-    return app
+
+
+@pytest.fixture
+def two_olts(app: Flask, databases: Databases) -> Flask:
+    """OLT-A and OLT-B: a discovery of 4 s and a GET of 20 s on each, both with runs on record."""
+    return databases.prepare(app, add_two_olts)
 
 
 def run(app: Flask, *arguments: str) -> Result:
