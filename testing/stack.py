@@ -97,6 +97,7 @@ def _flask(arguments: list[str], app: Flask, environment: dict[str, str], log: P
     os.environ.clear()
     os.environ.update(environment)
     gc.freeze()  # looking for garbage in what was inherited would copy it, here and in each fork of this one
+    gc.set_threshold(700, 10, 10)  # as in every process of the product; the tests themselves look more seldom
     with app.app_context():
         app.cli.main(arguments, standalone_mode=False)
 
