@@ -250,7 +250,7 @@ def test_no_more_messages_leave_in_an_hour_than_the_channel_allows(hook: Receive
 def test_an_alert_is_given_up_after_a_day_of_failures_and_can_be_sent_again(noc: Channel, hook: Receiver) -> None:
     hook.answers.extend([500] * 100)
     say(NOW)
-    passes(NOW, 24 * 12 + 12, 5 * MINUTE)
+    passes(NOW, 25 * 6, 10 * MINUTE)
     (one,) = rows()
     assert (one.status, 40 < one.tries < 60, hook.taken) == (GIVEN_UP, True, [])
     hook.answers.clear()
