@@ -32,17 +32,17 @@ def stop(until: datetime, seconds: float = 60) -> None:
     behind = select(WorkflowNode.id).where(masters, WorkflowNode.next_run_at <= until).limit(1)
     wait_for(lambda: db.session.scalars(behind).first() is None, seconds)
     moving = select(WorkflowNode.id).where(masters, WorkflowNode.next_run_at.is_not(None)).limit(1)
-    while db.session.scalars(moving).first() is not None:  # a tick in the middle may write one more time
+    while db.session.scalars(moving).first() is not None:
         with transaction() as session:
             session.execute(update(WorkflowNode).where(masters).values(next_run_at=None))
-        time.sleep(1.5)
+        wait_for_tick(seconds)  # one in the middle may write one more time
     db.session.rollback()
 
 
-def wait_for_tick(seconds: float, pause: float = 0.2) -> bool:
+def wait_for_tick(seconds: float) -> bool:
     """Wait until a tick ends; False when none does in so many seconds."""
     before = last_tick()
-    return wait_for(lambda: last_tick() != before, seconds, pause)
+    return wait_for(lambda: last_tick() != before, seconds)
 
 
 def last_tick() -> datetime | None:
@@ -66,7 +66,7 @@ def settle(seconds: float) -> bool:
     return wait_for(lambda: db.session.scalars(active).first() is None, seconds)
 
 
-def wait_for(true: Callable[[], object], seconds: float, pause: float = 0.2) -> bool:
+def wait_for(true: Callable[[], object], seconds: float, pause: float = 0.05) -> bool:
     """Look at the database afresh until `true()`; False after `seconds`."""
     deadline = time.monotonic() + seconds
     while True:
