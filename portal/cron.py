@@ -1,5 +1,6 @@
 """When cron lines fire, in the portal's zone. Reads nothing but the setting; knows no nodes."""
 
+import logging
 from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta
 from itertools import takewhile
@@ -10,6 +11,8 @@ from flask import current_app
 
 from portal.domain.fields import FieldError
 from portal.domain.messages import N_
+
+log = logging.getLogger(__name__)
 
 
 def portal_zone() -> ZoneInfo:
@@ -49,3 +52,16 @@ def firings(cron: str, after: datetime, until: datetime) -> tuple[datetime, ...]
         return tuple(takewhile(lambda at: at <= until, cron_times(cron, after, portal_zone())))
     except FieldError:
         return ()
+
+
+def following(line: str, moment: datetime) -> datetime:
+    """The first firing strictly after `moment` of a line that is stored, in the portal's zone.
+
+    A line that never fires or cannot be read is refused on entry. If one is there all the same it is due in a year,
+    and does not stop the clock of all others.
+    """
+    try:
+        return next(iter(cron_times(line, moment, portal_zone())))
+    except (StopIteration, FieldError):
+        log.error("event=cron_never_fires line=%r", line)
+        return moment + timedelta(days=365)

@@ -6,11 +6,11 @@ import click
 from flask.cli import AppGroup
 
 from portal import clock
+from portal.cron import following
 from portal.domain.slots import Plan
 from portal.extensions import db
 from scheduler import due, planner, process
 from scheduler.cli_whatif import whatif
-from scheduler.tick import next_cron
 
 scheduler = AppGroup("scheduler", help="The clock tower: decides which slots run.")
 
@@ -27,7 +27,7 @@ def run() -> None:
 def tick(explain: bool, as_json: bool) -> None:
     """What would run now, and what would be skipped and why. Changes nothing."""
     now = clock.now()
-    plan = planner.plan(due.select_due(db.session(), now, lock=False), now, next_cron)
+    plan = planner.plan(due.select_due(db.session(), now, lock=False), now, following)
     db.session.rollback()
     lines = _lines(plan)
     click.echo(json.dumps(lines, indent=2) if as_json else "\n".join(map(_sentence, lines)) or "nothing is due")

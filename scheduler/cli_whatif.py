@@ -8,10 +8,10 @@ import click
 from flask.cli import AppGroup
 
 from portal import clock
+from portal.cron import following
 from portal.domain import intervals, schedule
 from portal.domain.node_fields import LONGEST_INTERVAL
 from portal.extensions import db
-from scheduler.tick import next_cron
 from scheduler.timemachine import loading
 from scheduler.timemachine.whatif import LONGEST_HOURS, Change, Nonsense, apply, outlook, table
 from scheduler.timemachine.world import World
@@ -81,7 +81,7 @@ def run(
         present = loading.load(db.session(), now, _names(olt_names))
         db.session.rollback()
         worlds = [present, apply(present, change)] if change else [present]
-        outlooks = [outlook(world, now, hours, seed, next_cron) for world in worlds]
+        outlooks = [outlook(world, now, hours, seed, following) for world in worlds]
     except Nonsense as error:
         raise click.ClickException(str(error)) from None
     then = outlooks[1] if change else None

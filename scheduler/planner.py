@@ -1,38 +1,22 @@
 """From due masters to executions and skipped slots. Pure: no database, no Redis, `now` is an argument."""
 
-from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, replace
-from datetime import datetime, timedelta
+from collections.abc import Iterable
+from dataclasses import replace
+from datetime import datetime
 from functools import cache
 
-from portal.domain import quota, schedule
-from portal.domain.slots import DueMaster, NewExecution, Plan, SkippedSlots
+from portal.domain import schedule
+from portal.domain.slots import (
+    DueMaster,
+    NewExecution,
+    NextCron,
+    Passed,
+    Plan,
+    SkippedSlots,
+    passed_of_line,
+    passed_on_grid,
+)
 from portal.domain.statuses import SkipReason
-
-FIRINGS = 2000  # of one cron line that are counted at once; the rest is the next tick's
-
-NextCron = Callable[[str, datetime], datetime]  # cron line, moment → first time strictly after it
-
-
-@dataclass(frozen=True)
-class _Passed:
-    """The slots of one master up to now: the latest, how many came before it, and the one that follows.
-
-    `hours`: of a cron line with several: how many of those before the latest belong to which hour.
-    """
-
-    latest: datetime
-    earlier: int
-    before_latest: datetime
-    following: datetime
-    hours: Mapping[datetime, int] | None = None
-
-    def with_latest(self) -> Mapping[datetime, int] | None:
-        """`hours` and the latest."""
-        if self.hours is None:
-            return None
-        return Counter(self.hours) + Counter([quota.hour_of(self.latest)])
 
 
 def plan(due: Iterable[DueMaster], now: datetime, next_cron: NextCron, *, from_end: bool = False) -> Plan:
@@ -46,12 +30,12 @@ def plan(due: Iterable[DueMaster], now: datetime, next_cron: NextCron, *, from_e
     Of a cron line that missed very many firings the first FIRINGS are decided: its clock stays due, and goes on from
     there with the next tick.
     """
-    passed_of = cache(lambda line, first: _of_cron_line(line, first, now, next_cron))  # many masters share a line
+    passed_of = cache(lambda line, first: passed_of_line(line, first, now, next_cron))  # many masters share a line
     new: list[NewExecution] = []
     skipped: list[SkippedSlots] = []
     next_runs: dict[int, datetime | None] = {}
     for master in due:
-        passed = _on_grid(master, now) if master.cron is None else passed_of(master.cron, master.next_run_at)
+        passed = passed_on_grid(master, now) if master.cron is None else passed_of(master.cron, master.next_run_at)
         taken, missed = _decide(master, passed, now)
         skipped.extend(missed)
         if taken is not None:
@@ -64,28 +48,7 @@ def plan(due: Iterable[DueMaster], now: datetime, next_cron: NextCron, *, from_e
     return Plan(tuple(new), tuple(skipped), next_runs)
 
 
-def _on_grid(master: DueMaster, now: datetime) -> _Passed:
-    first, seconds = master.next_run_at, master.interval_seconds
-    assert seconds is not None  # noqa: S101  (the table's one_clock check)
-    step = timedelta(seconds=seconds)
-    if now < first + step:
-        return _Passed(first, 0, first, first + step)
-    latest = schedule.latest_on_grid(first, seconds, now)
-    return _Passed(latest, round((latest - first) / step), latest - step, latest + step)
-
-
-def _of_cron_line(line: str, first: datetime, now: datetime, next_cron: NextCron) -> _Passed:
-    latest = before = first
-    earlier: Counter[datetime] = Counter()
-    count = 0
-    while (candidate := next_cron(line, latest)) <= now and count < FIRINGS:
-        earlier[quota.hour_of(latest)] += 1
-        count += 1
-        before, latest = latest, candidate
-    return _Passed(latest, count, before, candidate, earlier or None)
-
-
-def _decide(master: DueMaster, passed: _Passed, now: datetime) -> tuple[NewExecution | None, list[SkippedSlots]]:
+def _decide(master: DueMaster, passed: Passed, now: datetime) -> tuple[NewExecution | None, list[SkippedSlots]]:
     down = SkipReason.SCHEDULER_DOWN
     waiting = master.active_id if master.active_waits_to_retry else None
     none_runs = master.blocked or (None if _worth_running(passed, now) else down)
@@ -102,7 +65,7 @@ def _decide(master: DueMaster, passed: _Passed, now: datetime) -> tuple[NewExecu
     return None, [*skipped, SkippedSlots(master, SkipReason.STILL_ACTIVE, passed.latest, passed.latest)]
 
 
-def _worth_running(passed: _Passed, now: datetime) -> bool:
+def _worth_running(passed: Passed, now: datetime) -> bool:
     if not schedule.passed_unseen(passed.latest, now):
         return True
     interval = int((passed.following - passed.latest).total_seconds())

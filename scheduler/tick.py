@@ -4,19 +4,18 @@ import logging
 import time
 from contextlib import suppress
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import datetime
 from functools import cache
-from zoneinfo import ZoneInfo
 
 from flask import current_app
 from sqlalchemy.exc import IntegrityError, OperationalError, SQLAlchemyError
 
 from portal import queueing
-from portal.domain.fields import FieldError
+from portal.cron import following
 from portal.domain.slots import DueMaster, Plan
 from portal.extensions import db
 from portal.queueing import Ticket
-from portal.services.dispatch import clock, slots
+from portal.services.dispatch import slots
 from portal.services.uniqueness import was_faster
 from scheduler import due, planner
 
@@ -25,20 +24,6 @@ log = logging.getLogger(__name__)
 EMPTY = Plan((), (), {})
 DOUBLED = 3  # ticks in a row at which somebody was faster: that is no accident any more
 TAKING_APART = 5.0  # seconds of one tick in which faulty masters are looked for
-
-
-def next_cron(line: str, moment: datetime) -> datetime:
-    """First time of the cron line strictly after `moment`, read in the portal's zone; aware UTC.
-
-    A line that never fires or cannot be read is refused on entry. If one is there all the same it is due in a year,
-    and does not stop the clock of all others.
-    """
-    zone = ZoneInfo(current_app.config["TIMEZONE"])
-    try:
-        return next(iter(clock.cron_times(line, moment, zone)))
-    except (StopIteration, FieldError):
-        log.error("event=cron_never_fires line=%r", line)
-        return moment + timedelta(days=365)
 
 
 @dataclass
@@ -152,7 +137,7 @@ def _take(now: datetime, *, queued: bool, only: list[int] | None = None) -> tupl
     from_end = current_app.config["NEXTCHECK_MODE"] == "from_end"
 
     def decide(masters: list[DueMaster]) -> Plan:
-        return planner.plan(masters, now, cache(next_cron), from_end=from_end)
+        return planner.plan(masters, now, cache(following), from_end=from_end)
 
     return slots.take(lambda session: due.select_due(session, now, only=only), decide, now, queued=queued)
 

@@ -2,11 +2,11 @@
 
 from datetime import datetime
 
+from portal.cron import following as next_cron
 from portal.domain.slots import DueMaster, Plan
 from portal.domain.tickets import Ticket
 from portal.services.dispatch import slots
 from scheduler import due, planner
-from scheduler.tick import next_cron
 
 
 def tick(now: datetime) -> Plan:

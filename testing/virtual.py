@@ -15,7 +15,7 @@ SITES = ("", "lima", "cusco")
 
 
 def cron_in(zone_name: str) -> NextCron:
-    """`scheduler.tick.next_cron` for a zone of the test's own."""
+    """`portal.cron.following` for a zone of the test's own."""
     zone = ZoneInfo(zone_name)
 
     @lru_cache(100_000)

@@ -27,8 +27,12 @@ def whole_second(moment: datetime) -> datetime:
 
 def spread(olt_id: int, node_key: str) -> timedelta:
     """A fixed share of FIRST_RUN_SPREAD_SECONDS for this (OLT, node): the same each time, even across OLTs."""
+    return timedelta(seconds=_share(olt_id, node_key, FIRST_RUN_SPREAD_SECONDS))
+
+
+def _share(olt_id: int, node_key: str, seconds: int) -> int:
     digest = hashlib.sha256(f"{olt_id}:{node_key}".encode()).digest()
-    return timedelta(seconds=int.from_bytes(digest[:4]) % FIRST_RUN_SPREAD_SECONDS)
+    return int.from_bytes(digest[:4]) % seconds
 
 
 def first_run(now: datetime, olt_id: int, node_key: str, *, many_olts: bool) -> datetime:
@@ -43,6 +47,19 @@ def first_run(now: datetime, olt_id: int, node_key: str, *, many_olts: bool) -> 
 def after_enabling(now: datetime, interval_seconds: int) -> datetime:
     """Rule 2: a re-enabled node runs after a full interval. Enabled 10:50, 10 min: 11:00, 11:10."""
     return whole_second(now) + timedelta(seconds=interval_seconds)
+
+
+def after_enabling_many(
+    now: datetime, anchor: datetime | None, interval_seconds: int, olt_id: int, node_key: str
+) -> datetime:
+    """Rule 2 for many OLTs at once: within an interval from now, where its clock was; a new one at a place of its own.
+
+    The places are fixed shares of the interval, so that not all of them strike together ever after.
+    """
+    if anchor is None:
+        anchor = whole_second(now) + timedelta(seconds=_share(olt_id, node_key, interval_seconds))
+    ahead = max(0, int((anchor - now).total_seconds()) // interval_seconds) * interval_seconds
+    return next_on_grid(anchor - timedelta(seconds=ahead), interval_seconds, now)
 
 
 def next_on_grid(anchor: datetime, interval_seconds: int, now: datetime) -> datetime:
@@ -64,9 +81,12 @@ def after_end(ended_at: datetime, interval_seconds: int) -> datetime:
 
 
 def after_interval_change(now: datetime, old_next: datetime | None, interval_seconds: int) -> datetime:
-    """Rule 4: at now + the new interval, or at the old time if that is sooner. The result is the new anchor."""
+    """Rule 4: at now + the new interval, or at the old time if that is sooner. The result is the new anchor.
+
+    The old time may be this very second: its tick is still to come.
+    """
     fresh = whole_second(now) + timedelta(seconds=interval_seconds)
-    return min(fresh, old_next) if old_next is not None and old_next > now else fresh
+    return min(fresh, old_next) if old_next is not None and not passed_unseen(old_next, now) else fresh
 
 
 def after_set_back(now: datetime, next_run: datetime, interval_seconds: int, taken: Collection[datetime]) -> datetime:

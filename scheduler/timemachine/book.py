@@ -78,8 +78,6 @@ class Book:
     runs: dict[tuple[int, datetime], list[Run]] = field(default_factory=lambda: defaultdict(list))
     skips: list[Skip] = field(default_factory=list)
     skipped: dict[tuple[int, datetime], list[Skip]] = field(default_factory=lambda: defaultdict(list))
-    # Had come, were not decided yet, and then a person stopped or changed their clock; when.
-    withdrawn: dict[tuple[int, datetime], datetime] = field(default_factory=dict)
     holds: dict[int, list[Hold]] = field(default_factory=lambda: defaultdict(list))  # OLT → tries, in order
     spans: dict[tuple[Trouble, int], list[Span]] = field(default_factory=lambda: defaultdict(list))
     pool: list[tuple[datetime, int]] = field(default_factory=list)  # (moment, free pollers) each 10 s
@@ -90,8 +88,8 @@ class Book:
         old = self.clocks.pop(node.node_id, None)
         if old is not None:
             old.stopped_at, old.next_then = now, node.next_run_at
-            for slot in self._between(node, node.next_run_at, now) if node.next_run_at else ():
-                self.withdrawn[node.node_id, slot] = now
+            if moment is not None and moment <= now:  # the slot of this second is the new clock's first
+                old.stopped_at = moment - TICK
 
     def wound(self, node: Node) -> None:
         """It has moved."""
@@ -140,7 +138,6 @@ class Book:
         """Forget every slot up to a moment, and who held which OLT then. Nothing of them may be alive."""
         self.runs = _since(self.runs, before)
         self.skipped = _since(self.skipped, before)
-        self.withdrawn = {name: at for name, at in self.withdrawn.items() if name[1] > before}
         self.skips = [skip for skip in self.skips if skip.last > before]
         self.pool = [sample for sample in self.pool if sample[0] > before]
         for olt, holds in self.holds.items():
@@ -162,7 +159,6 @@ class Book:
         ways: Counter[tuple[int, datetime]] = Counter()
         for kept in (self.runs, self.skipped):
             ways.update({slot: len(found) for slot, found in kept.items()})
-        ways.update(self.withdrawn.keys())
         ways = Counter({slot: count for slot, count in ways.items() if count})
         return [
             f"node {node} slot {moment:%d %H:%M:%S}: {grid[node, moment]} on the grid, {ways[node, moment]} states"
@@ -222,8 +218,8 @@ class Book:
 
     def slots(self) -> list[tuple[int, datetime]]:
         """Every slot that came, as (node id, moment), in order."""
-        decided = (name for kept in (self.runs, self.skipped) for name, found in kept.items() if found)
-        return sorted({*decided, *self.withdrawn})
+        decided = {name for kept in (self.runs, self.skipped) for name, found in kept.items() if found}
+        return sorted(decided)
 
 
 def _since(kept: Mapping[tuple[int, datetime], list[Kept]], before: datetime) -> Any:

@@ -6,8 +6,9 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from portal.domain import schedule
+from portal.domain.slots import left_behind
 from portal.domain.statuses import ErrorKind, OltState, SkipReason
-from scheduler.timemachine import events, life, passing
+from scheduler.timemachine import events, life, passing, ticking
 from scheduler.timemachine.book import Trouble
 from scheduler.timemachine.state import UPKEEP, State
 from scheduler.timemachine.world import Node, Olt, Outcome, build_node
@@ -20,9 +21,26 @@ def _after_enabling(state: State, node: Node) -> datetime:
     return schedule.after_enabling(state.now, node.interval_seconds or 0)
 
 
+def _release(state: State, node: Node, off: SkipReason | None = None) -> datetime | None:
+    """As clock.release: what has come is skipped before a clock is wound; the slot of this second stays."""
+    if node.next_run_at is None or node.next_run_at > state.now:
+        return None
+    due = replace(ticking.due_master(node, state), active_id=None, active_waits_to_retry=False)
+    missed, stays = left_behind(due, state.now, state.next_cron, off)
+    for one in missed:
+        ticking.skip(state, one)
+    if node.cron:
+        following = state.next_cron(node.cron, state.now)
+    else:
+        following = schedule.next_on_grid(node.next_run_at, node.interval_seconds or 0, state.now)
+    node.next_run_at = stays or following
+    return stays
+
+
 def _settle(state: State, node: Node) -> None:
     """As clock.settle: who may not run has no clock, who may and has none runs a full interval from now."""
     if node.next_run_at is not None and not node.runs:
+        _release(state, node, SkipReason.NODE_DISABLED if node.olt.enabled else SkipReason.OLT_DISABLED)
         state.set_clock(node, None)
     elif node.next_run_at is None and node.runs and not (state.rules.from_end and node.active is not None):
         state.set_clock(node, _after_enabling(state, node))
@@ -55,10 +73,11 @@ def change_interval(state: State, event: events.ChangeInterval) -> None:
     def change() -> None:
         node.interval_seconds, node.cron = pace
 
+    stays = _release(state, node)
     if node.next_run_at is None:
         change()
     elif event.cron:
-        state.set_clock(node, state.next_cron(event.cron, state.now), change)
+        state.set_clock(node, stays or state.next_cron(event.cron, state.now), change)
     elif event.interval_seconds:
         moment = schedule.after_interval_change(state.now, node.next_run_at, event.interval_seconds)
         state.set_clock(node, moment, change)

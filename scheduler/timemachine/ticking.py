@@ -39,12 +39,13 @@ def _select_due(state: State) -> list[DueMaster]:
         node = state.nodes.get(entry[1])
         # A clock that moved away and back again is there twice.
         if node is not None and node.next_run_at == entry[0] and node.runs and entry != last:
-            found.append(_due(node, state))
+            found.append(due_master(node, state))
             last = entry
     return found
 
 
-def _due(node: Node, state: State) -> DueMaster:
+def due_master(node: Node, state: State) -> DueMaster:
+    """What the plan of a due master depends on."""
     olt, active, moment = node.olt, node.active, node.next_run_at
     assert moment is not None  # noqa: S101  (just looked up by it)
     return DueMaster(
@@ -59,7 +60,7 @@ def _apply(state: State, plan: Plan) -> list[Run]:
     _supersede(state, plan)
     fresh = [_insert(state, new) for new in plan.new]
     for skipped in plan.skipped:
-        _skip(state, _with_cause(state, skipped))
+        skip(state, _with_cause(state, skipped))
     _wind(state, plan)
     return [run for run in fresh if run.not_before is None]
 
@@ -105,7 +106,8 @@ def _with_cause(state: State, skipped: SkippedSlots) -> SkippedSlots:
     return replace(skipped, reason=reason, facts=facts)
 
 
-def _skip(state: State, one: SkippedSlots) -> None:
+def skip(state: State, one: SkippedSlots) -> None:
+    """Into the books: slots that do not run."""
     node = state.nodes[one.master.node_id]
     if state.book is not None:
         state.book.skip(node, one, state.now)

@@ -48,7 +48,7 @@ class Witness:
             return self._of_run(runs[0])
         if skips := self.book.skipped.get(name):
             return frozenset(self._of_skip(skips[0], slot))
-        return frozenset({LossCause.DISABLED} if name in self.book.withdrawn else ())
+        return frozenset()
 
     # Skipped
 
@@ -58,6 +58,8 @@ class Witness:
             yield LossCause.PAUSED
         if self.when_ticked(Trouble.UNREACHABLE, olt_id, now):
             yield LossCause.UNREACHABLE
+        if self.touches(Trouble.NODE_OFF, skip.node.node_id, now) or self.touches(Trouble.OLT_OFF, olt_id, now):
+            yield LossCause.DISABLED
         if self._nothing_ticked(slot, now):
             yield LossCause.RESTART
         before = self._of_node[skip.node.node_id]

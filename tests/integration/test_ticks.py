@@ -14,6 +14,7 @@ from sqlalchemy.exc import IntegrityError
 from sqlalchemy.orm import Session
 
 from portal import queueing
+from portal.cron import following as next_cron
 from portal.domain.slots import DueMaster, NewExecution, Plan
 from portal.domain.statuses import ErrorKind, EventType, ExecutionStatus, OltState, SkipReason, Trigger
 from portal.extensions import db, transaction
@@ -24,7 +25,6 @@ from portal.tables import Execution, Olt, SchedulerState, Workflow, WorkflowNode
 from scheduler import due, planner
 from scheduler import reaper as reapers
 from scheduler import tick as ticks
-from scheduler.tick import next_cron
 from testing.builders import make_execution, make_node, make_olt
 from testing.cast import ACTOR, MINUTE, NOW, SECOND
 from testing.rows import logged, set_rows

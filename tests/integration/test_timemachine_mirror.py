@@ -13,6 +13,7 @@ from sqlalchemy import select
 from sqlalchemy.orm import Session
 
 from portal import queueing
+from portal.cron import following as next_cron
 from portal.domain import quota
 from portal.domain.explain_facts import Facts, Hold, RunFacts
 from portal.domain.quota import HOUR
@@ -25,7 +26,6 @@ from portal.services.dispatch import life as dispatch_life
 from portal.tables import Execution, Olt, QuotaLoss, QuotaTracker, QuotaViolation, WorkflowNode
 from scheduler import due
 from scheduler.periodic import JOBS
-from scheduler.tick import next_cron
 from scheduler.timemachine import life, ticking
 from scheduler.timemachine.durations import Fortune
 from scheduler.timemachine.events import AddNode, Havoc, PollersUp, SchedulerUp, Timed, scenario

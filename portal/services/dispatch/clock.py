@@ -2,23 +2,26 @@
 
 from collections.abc import Callable, Mapping
 from datetime import datetime, timedelta
+from functools import cache
 from itertools import islice, pairwise
-from typing import cast
+from typing import Any, cast
 from zoneinfo import ZoneInfo
 
 from flask import current_app
-from sqlalchemy import ColumnElement, Table, exists, select, update
+from sqlalchemy import ColumnElement, Row, Table, exists, select, update
 from sqlalchemy.orm import Session
 
 from portal import masters
-from portal.cron import cron_times, portal_zone
-from portal.domain import schedule
+from portal.cron import cron_times, following, portal_zone
+from portal.domain import quota, schedule
 from portal.domain.fields import FieldError
 from portal.domain.messages import N_
 from portal.domain.phases import PhasedNode, Spread
-from portal.domain.statuses import ACTIVE, Trigger
+from portal.domain.slots import DueMaster, SkippedSlots, left_behind
+from portal.domain.statuses import ACTIVE, SkipReason, Trigger
 from portal.services import bulk
-from portal.tables import Execution, WorkflowNode
+from portal.services.dispatch import slots
+from portal.tables import Execution, Olt, Workflow, WorkflowNode
 
 __all__ = ["cron_times", "portal_zone"]
 
@@ -62,48 +65,111 @@ def spread_first_runs(session: Session, now: datetime) -> FirstRun:
     return first_run
 
 
-def _anchor(node: WorkflowNode, moment: datetime | None) -> None:
-    node.next_run_at = node.anchor_at = moment
+def wind(session: Session, node: WorkflowNode, now: datetime, first_run: FirstRun | None = None) -> None:
+    """Set the clock of a node that is new (rule 1), is a master now (rule 1), is chained now, or has another pace
 
-
-def stop(node: WorkflowNode) -> None:
-    """A chained node has no clock."""
-    _anchor(node, None)
-
-
-def start_new(node: WorkflowNode, olt_id: int, now: datetime, first_run: FirstRun) -> None:
-    """Rule 1 (a cron line simply fires when it says)."""
-    if node.cron:
-        _anchor(node, next_cron(node.cron, now, portal_zone()))
-    else:
-        _anchor(node, first_run(olt_id, node.key, node.interval_seconds or 0))
-
-
-def follow_change(node: WorkflowNode, now: datetime) -> None:
-    """Rule 4: after its interval or cron line changed."""
-    if node.cron:
-        _anchor(node, next_cron(node.cron, now, portal_zone()))
+    (rule 4). Then call `settle`, which knows whether it may run at all. `first_run`: None = it had a clock before.
+    """
+    come = release(session, WorkflowNode.id == node.id, now).get(node.id) if node.id is not None else None
+    moment: datetime | None = None
+    if node.master is not None:
+        pass  # a chained node has no clock
+    elif node.cron:
+        moment = come or next_cron(node.cron, now, portal_zone())
+    elif first_run is not None:
+        moment = first_run(node.workflow.olt_id, node.key, node.interval_seconds or 0)
     elif node.interval_seconds:
-        _anchor(node, schedule.after_interval_change(now, node.next_run_at, node.interval_seconds))
+        moment = schedule.after_interval_change(now, come or node.next_run_at, node.interval_seconds)
+    node.next_run_at = moment
+    node.anchor_at = moment if node.runs else None  # a node that has never had a clock has no phase to be kept
 
 
 def settle(session: Session, which: ColumnElement[bool], now: datetime) -> None:
     """After anything was switched: of the masters that `which` selects, those that may not run lose their clock,
 
-    and those that may and have none run a full interval from now (rule 2). So the tick's index holds only what runs.
-    Doing it again changes nothing. A few statements, however many nodes there are.
+    and those that may and have none run a full interval from now; of many OLTs at once, within it, apart (rule 2).
+    So the tick's index holds only what runs. Doing it again changes nothing. A few statements, however many nodes
+    there are. Whoever switches has locked the OLT's row before: two switches see each other's.
     """
     session.flush()
     masters = which & WorkflowNode.master_id.is_(None)
-    _set(session, masters & WorkflowNode.next_run_at.is_not(None) & ~WorkflowNode.runs, next_run_at=None)
+    stopped = masters & WorkflowNode.next_run_at.is_not(None) & ~WorkflowNode.runs
+    release(session, stopped, now, off=True)
+    _set(session, stopped, next_run_at=None)
     idle = masters & WorkflowNode.next_run_at.is_(None) & WorkflowNode.runs
     if current_app.config["NEXTCHECK_MODE"] == "from_end":
         idle = idle & ~_active()  # its clock goes on at the end of its run
-    pace = (WorkflowNode.interval_seconds, WorkflowNode.cron)
-    for seconds, cron in session.execute(select(*pace).where(idle).distinct()).all():
-        moment = next_cron(cron, now, portal_zone()) if cron else schedule.after_enabling(now, seconds)
-        same = pace[1] == cron if cron else pace[0] == seconds
-        _set(session, idle & same, next_run_at=moment, anchor_at=moment)
+    _start(session, idle, now)
+
+
+def release(
+    session: Session, which: ColumnElement[bool], now: datetime, *, off: bool = False
+) -> dict[int, datetime]:  # fmt: skip
+    """Skip the slots that have come to these masters, whose clocks are about to be wound; node id → what stays due.
+
+    Whoever winds a clock first says what becomes of its due slots, so that each is in the books. Those that passed
+    while nothing ticked are skipped; the one of this second is the next tick's, unless the node is switched `off`.
+    """
+    stay: dict[int, datetime] = {}
+    skipped: list[SkippedSlots] = []
+    for row in session.connection().execute(_COME.where(which, WorkflowNode.next_run_at <= now)):
+        reason = (SkipReason.NODE_DISABLED if row.in_service else SkipReason.OLT_DISABLED) if off else None
+        missed, slot = left_behind(_due(row, now), now, following, reason)
+        skipped += missed
+        if slot is not None:
+            stay[row.id] = slot
+    slots.skip(session, skipped, now)
+    return stay
+
+
+_COME = (
+    select(
+        WorkflowNode.id, WorkflowNode.name, WorkflowNode.priority, WorkflowNode.next_run_at, WorkflowNode.kind,
+        WorkflowNode.interval_seconds, WorkflowNode.cron, WorkflowNode.key, Workflow.olt_id, Olt.state,
+        Olt.paused_until, Olt.in_service.label("in_service"),
+    )
+    .join(Workflow, WorkflowNode.workflow_id == Workflow.id)
+    .join(Olt, Workflow.olt_id == Olt.id)
+    .order_by(WorkflowNode.id)
+    .with_for_update(of=WorkflowNode, key_share=True)  # a tick that is taking them is waited for
+)  # fmt: skip
+
+
+def _due(row: Row[Any], now: datetime) -> DueMaster:
+    return DueMaster(
+        node_id=row.id, node_name=row.name, olt_id=row.olt_id, device_key="", priority=row.priority,
+        next_run_at=row.next_run_at, interval_seconds=row.interval_seconds, cron=row.cron,
+        blocked=schedule.blocked(row.state, row.paused_until, now), task_type=quota.task_type(row.kind, row.key),
+    )  # fmt: skip
+
+
+def _start(session: Session, idle: ColumnElement[bool], now: datetime) -> list[Row[Any]]:
+    """Rule 2 for masters without a clock; returns them."""
+    query = select(
+        WorkflowNode.id, WorkflowNode.name, WorkflowNode.key, WorkflowNode.interval_seconds, WorkflowNode.cron,
+        WorkflowNode.anchor_at, Workflow.olt_id,
+    ).join(Workflow, WorkflowNode.workflow_id == Workflow.id)  # fmt: skip
+    rows = session.execute(query.where(idle).order_by(WorkflowNode.id)).all()
+    many, firing = len({row.olt_id for row in rows}) > 1, cache(lambda line: next_cron(line, now, portal_zone()))
+
+    def moment(row: Row[Any]) -> datetime | None:
+        if row.cron:
+            return firing(row.cron)
+        if many:
+            return schedule.after_enabling_many(now, row.anchor_at, row.interval_seconds, row.olt_id, row.key)
+        return schedule.after_enabling(now, row.interval_seconds)
+
+    put(session, {row.id: at for row in rows if (at := moment(row)) is not None})
+    return list(rows)
+
+
+def put(session: Session, moments: Mapping[int, datetime]) -> None:
+    """Node id → when it runs next: its new anchor. Of masters that are due nothing may be left (`release`)."""
+    for column in ("next_run_at", "anchor_at"):
+        bulk.set_column(session, _NODES, column, moments)
+    for known in session.identity_map.values():
+        if isinstance(known, WorkflowNode) and known.id in moments:
+            session.expire(known, ["next_run_at", "anchor_at"])
 
 
 def shift(session: Session, seconds: Mapping[int, int], now: datetime) -> dict[int, int]:

@@ -75,10 +75,16 @@ def _apply(session: Session, plan: Plan, now: datetime, *, queued: bool) -> tupl
     plan = _supersede(session, plan, now)
     ids = _insert(session, plan.new, now, queued=queued)
     plan = _with_causes(session, _without_taken(session, plan, ids), now)
-    bulk.insert(session, _LOGS, [_log_row(one, now) for one in plan.skipped])
-    quotas.settle(session, (part for one in plan.skipped for part in _settlements(one)), now)
+    skip(session, plan.skipped, now)
     bulk.set_column(session, _NODES, "next_run_at", plan.next_runs)
     return plan, [_ticket(new, ids[new.master.node_id]) for new in plan.new if queued and new.not_before is None]
+
+
+def skip(session: Session, skipped: Collection[SkippedSlots], now: datetime) -> None:
+    """Into the log and the books: slots that do not run, each with its reason. In the caller's transaction."""
+    if skipped:
+        bulk.insert(session, _LOGS, [_log_row(one, now) for one in skipped])
+        quotas.settle(session, (part for one in skipped for part in _settlements(one)), now)
 
 
 def _supersede(session: Session, plan: Plan, now: datetime) -> Plan:

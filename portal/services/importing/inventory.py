@@ -14,7 +14,7 @@ from portal.domain.document import Problems
 from portal.domain.messages import N_
 from portal.extensions import db, transaction
 from portal.services import audit
-from portal.services.dispatch import clock, executions
+from portal.services.dispatch import clock, executions, reachability
 from portal.services.importing import inventory_export, inventory_yaml
 from portal.services.importing.inventory_plan import CredentialPlan, OltPlan, Plan, Planner, TemplatePlan
 from portal.services.importing.inventory_yaml import InventoryInvalid
@@ -174,7 +174,13 @@ class Applier:
         self.switched: list[WorkflowTemplate] = []
 
     def run(self) -> list[int]:
-        """Write all of it. Returns the ids of the OLTs that it disabled: what runs on them is to be stopped."""
+        """Write all of it. Returns the ids of the OLTs that it disabled: what runs on them is to be stopped.
+
+        The OLTs' rows are locked before any other, as by everybody who may wind their clocks.
+        """
+        known = [plan.row.id for plan in self.plan.templates.values() if plan.row is not None]
+        olts = {plan.row.id for plan in self.plan.olts if plan.row is not None}
+        reachability.locked(self.session, sorted(olts.union(templates.olts_of(self.session, known))))
         for credential in self.plan.credentials:
             self._credential(credential)
         for template in self.plan.templates.values():

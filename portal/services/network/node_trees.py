@@ -142,11 +142,10 @@ class WorkflowWriter:
         return node
 
     def _wind(self, node: WorkflowNode, was: Mapping[str, Any] | None, *, became_master: bool) -> None:
-        olt_id = self.workflow.olt_id
         if was is not None:
-            workflows.wind(node, was, olt_id, self.now, became_master=became_master, first_run=self.first_run)
+            workflows.wind(self.session, node, was, self.now, became_master=became_master, first_run=self.first_run)
         elif became_master:
-            clock.start_new(node, olt_id, self.now, self.first_run)
+            clock.wind(self.session, node, self.now, self.first_run)
 
     def _abort(self, tree: Tree) -> None:
         wanted = {node.key: node for node in every(tree)}
@@ -160,3 +159,6 @@ class WorkflowWriter:
         ]
         if stopped:
             waiting.end_of_nodes(self.session, stopped, self.now, N_("its node was disabled or removed"))
+        removed = [node.id for key, node in self._writer.nodes.items() if key not in wanted]
+        if removed:
+            clock.release(self.session, WorkflowNode.id.in_(removed), self.now, off=True)

@@ -124,7 +124,7 @@ def _chain(
     siblings.sort(key=lambda sibling: (sibling.position, sibling.id))
     was_master = node.master is None
     node.master, node.interval_seconds, node.cron = master, None, None
-    clock.stop(node)
+    clock.wind(session, node, now)
     for position, sibling in enumerate(_inserted(node, siblings, place)):
         sibling.position = position
     _override(node)

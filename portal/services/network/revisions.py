@@ -26,7 +26,11 @@ class Begun:
 
 
 def begin(session: Session, workflow: Workflow) -> Begun:
-    """Lock the workflow, so that no other change comes between, and note what it is. The workflow has to be flushed."""
+    """Lock the workflow, so that no other change comes between, and note what it is. The workflow has to be flushed.
+
+    Its OLT's row before it: in that order everybody locks who may wind a clock, and each sees what the other switched.
+    """
+    session.refresh(workflow.olt, attribute_names=["enabled", "deleted_at"], with_for_update={"key_share": True})
     session.refresh(workflow, attribute_names=["revision", "nodes"], with_for_update=True)
     return Begun(workflow, to_rows(tree_of(workflow.nodes)))
 

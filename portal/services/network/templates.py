@@ -1,6 +1,6 @@
 """Verbs on workflow templates: create, rename, delete, switch on or off on all OLTs. One transaction each."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from datetime import datetime
 from typing import Any
 
@@ -14,7 +14,7 @@ from portal.domain.messages import N_
 from portal.domain.statuses import RolloutStatus, SkipReason
 from portal.extensions import db, transaction
 from portal.services import audit
-from portal.services.dispatch import clock, waiting
+from portal.services.dispatch import clock, reachability, waiting
 from portal.services.errors import Conflict, Invalid, NotFound
 from portal.services.network.template_nodes import changing
 from portal.services.uniqueness import unique_or_invalid
@@ -103,6 +103,7 @@ def set_enabled(template_id: int, enabled: bool, actor: str, now: datetime) -> N
     OLT has beside the template are not touched; one that hangs below a node of the template waits with it.
     """
     with transaction() as session:
+        reachability.locked(session, olts_of(session, [template_id]))
         template = session.get(WorkflowTemplate, template_id)
         if template is None:
             raise NotFound(N_("the template does not exist any more"))
@@ -123,6 +124,12 @@ def switch(session: Session, template: WorkflowTemplate, now: datetime) -> None:
         nodes = select(WorkflowNode.id).where(_nodes_of(template.id))
         why = N_("its template %(name)s was disabled", name=template.name)
         waiting.end(session, Execution.node_id.in_(nodes), now, why, SkipReason.NODE_DISABLED)
+
+
+def olts_of(session: Session, template_ids: Collection[int]) -> list[int]:
+    """OLTs that have these templates, in the order in which their rows are locked."""
+    query = select(Workflow.olt_id).where(Workflow.template_id.in_(template_ids)).order_by(Workflow.olt_id)
+    return list(session.scalars(query))
 
 
 def _nodes_of(template_id: int) -> ColumnElement[bool]:

@@ -11,7 +11,7 @@ from portal.domain.messages import N_, Message, joined
 from portal.extensions import transaction
 from portal.services import audit
 from portal.services.cataloguing import catalogue
-from portal.services.dispatch import clock, waiting
+from portal.services.dispatch import clock, reachability, waiting
 from portal.services.errors import Invalid, NotFound
 from portal.services.network import node_input, revisions
 from portal.services.network.node_rules import Device, NodeRules, Override, log_override
@@ -52,7 +52,7 @@ def add_node(olt_id: int, fields: Mapping[str, Any], actor: str, now: datetime) 
         overrides = check(session, node, now)
         session.flush()
         if master is None:
-            clock.start_new(node, olt_id, now, clock.first_runs(now, many_olts=False))
+            clock.wind(session, node, now, clock.first_runs(now, many_olts=False))
             clock.settle(session, WorkflowNode.id == node.id, now)
         log_overrides(session, node, overrides, actor, now)
         record(session, begun, "node.create", node, _shown(columns), actor, now)
@@ -102,7 +102,7 @@ def _apply(
         setattr(node, name, value)
     node.overridden = node.overridden or node.template_node_id is not None
     overrides = check(session, node, now)
-    wind(node, was, node.workflow.olt_id, now, became_master=became_master)
+    wind(session, node, was, now, became_master=became_master)
     clock.settle(session, WorkflowNode.id == node.id, now)
     if was["enabled"] and not node.enabled or master is not None:
         waiting.end_of_nodes(session, [node.id], now, DISABLED)
@@ -112,19 +112,15 @@ def _apply(
 
 
 def wind(
-    node: WorkflowNode, was: Mapping[str, Any], olt_id: int, now: datetime, *, became_master: bool = False,
+    session: Session, node: WorkflowNode, was: Mapping[str, Any], now: datetime, *, became_master: bool = False,
     first_run: clock.FirstRun | None = None,
 ) -> None:  # fmt: skip
-    """Set the clock of a changed node by the rules of time; `was` = its columns before. Then call `clock.settle`,
-
-    which knows whether it may run at all, and starts the clock of one that was enabled.
-    """
-    if node.master is not None:
-        clock.stop(node)
-    elif became_master:
-        clock.start_new(node, olt_id, now, first_run or clock.first_runs(now, many_olts=False))
-    elif node.next_run_at is not None and (node.interval_seconds, node.cron) != (was["interval_seconds"], was["cron"]):
-        clock.follow_change(node, now)
+    """Wind the clock of a node where a change of it asks for that; `was` = its columns before. Then `clock.settle`."""
+    paced = (node.interval_seconds, node.cron) != (was["interval_seconds"], was["cron"])
+    if became_master:
+        clock.wind(session, node, now, first_run or clock.first_runs(now, many_olts=False))
+    elif node.next_run_at is not None and (paced or node.master is not None):
+        clock.wind(session, node, now)
 
 
 def delete_node(node_id: int, actor: str, now: datetime) -> None:
@@ -133,6 +129,7 @@ def delete_node(node_id: int, actor: str, now: datetime) -> None:
         begun, node = begin(session, node_id)
         chain = [chained.key for chained in node.chained]
         waiting.end_of_nodes(session, [node.id], now, N_("its node was deleted"))
+        clock.release(session, WorkflowNode.id == node.id, now, off=True)
         changes = _shown(columns_of(node)) | ({"chain": chain} if chain else {})
         record(session, begun, "node.delete", node, changes, actor, now)
         session.delete(node)
@@ -196,11 +193,11 @@ def record(
 
 
 def existing_olt(session: Session, olt_id: int) -> Olt:
-    """The OLT, or NotFound when it does not exist or was deleted."""
-    olt = session.get(Olt, olt_id)
-    if olt is None or olt.deleted_at is not None:
+    """The OLT, its row locked before any other; NotFound when it does not exist or was deleted."""
+    found = reachability.locked(session, [olt_id])
+    if not found:
         raise NotFound(N_("the OLT does not exist any more"))
-    return olt
+    return found[0]
 
 
 def device_of(olt: Olt) -> Device:
