@@ -6,8 +6,8 @@ from random import Random
 from zoneinfo import ZoneInfo
 
 from portal.cron import cron_times
+from portal.domain.slots import NextCron
 from portal.domain.statuses import NodeKind
-from scheduler.planner import NextCron
 from scheduler.timemachine.world import ALL_SITES, NodeSpec, OltSpec, Rules, World
 
 CRONS = ("*/15 * * * *", "0,25 * * * *", "30 */2 * * *")

@@ -80,13 +80,19 @@ class PollerStats(Base):
 
 
 class SchedulerState(Base):
-    """One row: what the leader of the scheduler last did. The portal's pulse."""
+    """One row: what the leader of the scheduler last did. The portal's pulse.
+
+    `furthest_tick_at`: the highest time that a tick has used; a clock below it was set back. `zone`: in which cron
+    lines were planned, "" = not known yet.
+    """
 
     __tablename__ = "scheduler_state"
 
     id: Mapped[int] = mapped_column(primary_key=True)
     leader: Mapped[str] = mapped_column(String(120), default="")
     last_tick_at: Mapped[datetime | None] = mapped_column(UTCDateTime)
+    furthest_tick_at: Mapped[datetime | None] = mapped_column(UTCDateTime)
+    zone: Mapped[str] = mapped_column(String(64), default="", server_default="")
     last_tick_ms: Mapped[int | None]
     last_planned: Mapped[int] = mapped_column(default=0)
     last_skipped: Mapped[int] = mapped_column(default=0)

@@ -7,6 +7,7 @@ from portal import clock
 from portal.domain import quota
 from portal.extensions import db
 from portal.services.coordinating import closing, ledger
+from portal.services.dispatch import clock_check
 from scheduler.coordinator import observe, reconcile
 
 log = logging.getLogger(__name__)
@@ -24,8 +25,10 @@ def run(now: datetime) -> int:
     """Observe all, decide and reconcile those that changed or whose hour begins; returns how many changes there were.
 
     Any number of passes may run at once. Hours are opened a part at a pass: the same process has the reaper to run, and
-    what ends before its tracker is there makes it (ADR 0020).
+    what ends before its tracker is there makes it (ADR 0020). Clocks that nobody would wind any more are repaired.
     """
+    if repaired := clock_check.repair(now):
+        log.warning("event=clocks_repaired nodes=%d", repaired)
     session = db.session()
     changed, unopened = observe.differing(session, quota.hour_at(now))
     session.rollback()

@@ -12,9 +12,9 @@ from typing import Any
 
 from portal.domain import quota, tempo
 from portal.domain.quota import HOUR, TrackerKey
+from portal.domain.slots import NextCron
 from portal.domain.statuses import EventType, LossCause, OltState, QuotaStatus
 from portal.domain.tempo import NORMAL
-from scheduler.planner import NextCron
 from scheduler.timemachine import edits, life, ticking
 from scheduler.timemachine.book import Book
 from scheduler.timemachine.durations import Fortune

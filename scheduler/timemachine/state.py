@@ -10,10 +10,10 @@ from typing import Any
 
 from portal.domain import schedule
 from portal.domain.quota import HOUR
+from portal.domain.slots import NextCron
 from portal.domain.statuses import EventType, SkipReason
 from portal.domain.tickets import Ticket
 from scheduler.coordinator.decide import Snapshot
-from scheduler.planner import NextCron
 from scheduler.timemachine.book import Book, Trouble
 from scheduler.timemachine.durations import Fortune
 from scheduler.timemachine.figures import Figures

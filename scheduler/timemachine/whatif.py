@@ -8,8 +8,8 @@ from typing import Any
 from portal.domain import quota
 from portal.domain.messages import N_
 from portal.domain.pool import SATURATED_ABOVE
+from portal.domain.slots import NextCron
 from portal.domain.statuses import QuotaStatus
-from scheduler.planner import NextCron
 from scheduler.timemachine.durations import Fortune
 from scheduler.timemachine.machine import Machine
 from scheduler.timemachine.state import State

@@ -185,6 +185,7 @@ def test_in_a_repeated_hour_no_clock_is_wound_back_into_the_past(santiago: ZoneI
     node = make_node(make_olt(), "daily", SECOND_TIME, cron="30 23 * * *")
     before = node.next_run_at
     assert before is not None and before > SECOND_TIME
+    ticked(SECOND_TIME + HOUR)
     assert set_back.wind_back(SECOND_TIME) == 0
     db.session.rollback()
     assert db.session.get_one(WorkflowNode, node.id).next_run_at == before
@@ -201,6 +202,11 @@ def every_quarter() -> tuple[WorkflowNode, datetime]:
     return node, node.next_run_at
 
 
+def ticked(until: datetime) -> None:
+    """The clock was here once: a tick has used this time."""
+    slots.record_tick("test", until, 1, None)
+
+
 def next_run(session: Session, node: WorkflowNode) -> datetime | None:
     session.rollback()
     session.refresh(node)
@@ -214,6 +220,7 @@ def test_after_a_clock_that_was_an_hour_ahead_for_a_moment_a_node_goes_on_at_its
     tick(first + 3 * MINUTE + HOUR)
     assert next_run(session, node) == first + 75 * MINUTE
     end_all(session)
+    ticked(first + 3 * MINUTE + HOUR)
     assert set_back.wind_back(first + 3 * MINUTE) == 1
     assert next_run(session, node) == first + 15 * MINUTE + SECOND, "the grid's slot of 11:16 was used"
     assert len(tick(first + 15 * MINUTE + SECOND).new) == 1
@@ -226,6 +233,7 @@ def test_after_an_hour_that_comes_twice_a_node_runs_in_it_again_on_seconds_of_it
     for number in range(5):
         tick(first + number * 15 * MINUTE)
         end_all(session)
+    ticked(first + HOUR)
     assert set_back.wind_back(first + MINUTE) == 1
     assert next_run(session, node) == first + 15 * MINUTE + SECOND
     for number in range(1, 5):
@@ -239,6 +247,7 @@ def test_what_the_rules_of_time_put_ahead_stays_where_it_is(session: Session) ->
     make_node(olt, "new", interval="60s", override_reason="test")
     make_node(olt, "line", cron="0 3 * * *")
     before = {node.id: node.next_run_at for node in session.scalars(select(WorkflowNode))}
+    ticked(NOW + HOUR)
     assert set_back.wind_back(NOW) == 0
     session.rollback()
     assert before == {node.id: node.next_run_at for node in session.scalars(select(WorkflowNode))}
@@ -249,6 +258,7 @@ def test_where_no_clock_lies_ahead_a_look_costs_the_same_however_many_intervals_
     olt, costs = make_olt(), set()
     for interval in ("5m", "10m", "15m"):
         make_node(olt, interval, interval=interval)
+        ticked(NOW + HOUR)
         costs.add(statements_of(partial(set_back.wind_back, NOW)))
     assert len(costs) == 1
 
@@ -260,6 +270,7 @@ def test_a_cron_line_fires_again_where_its_slot_was_not_used(session: Session) -
     tick(hour)
     end_all(session)
     set_rows(WorkflowNode, next_run_at=hour + 3 * HOUR)
+    ticked(hour + 2 * HOUR)
     assert set_back.wind_back(hour - MINUTE) == 1
     assert next_run(session, node) == hour + HOUR
 
@@ -268,6 +279,7 @@ def test_a_cron_line_fires_again_where_its_slot_was_not_used(session: Session) -
 def test_a_node_that_somebody_is_writing_has_its_turn_a_minute_later(session: Session) -> None:
     node = make_node(make_olt(), interval="15m")
     set_rows(WorkflowNode, next_run_at=NOW + 3 * HOUR)
+    ticked(NOW + 3 * HOUR)
     with db.engine.connect() as writer:
         writer.execute(text(f"SELECT id FROM workflow_nodes WHERE id = {node.id} FOR UPDATE"))  # noqa: S608
         assert set_back.wind_back(NOW) == 0

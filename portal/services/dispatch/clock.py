@@ -98,7 +98,7 @@ def settle(session: Session, which: ColumnElement[bool], now: datetime) -> None:
     _set(session, stopped, next_run_at=None)
     idle = masters & WorkflowNode.next_run_at.is_(None) & WorkflowNode.runs
     if current_app.config["NEXTCHECK_MODE"] == "from_end":
-        idle = idle & ~_active()  # its clock goes on at the end of its run
+        idle = idle & ~active()  # its clock goes on at the end of its run
     _start(session, idle, now)
 
 
@@ -193,7 +193,8 @@ def shift(session: Session, seconds: Mapping[int, int], now: datetime) -> dict[i
     return {row.id: seconds[row.id] for row in free}
 
 
-def _active() -> ColumnElement[bool]:
+def active() -> ColumnElement[bool]:
+    """A slot of the node waits or runs."""
     return exists().where(
         Execution.node_id == WorkflowNode.id, Execution.trigger == Trigger.SCHEDULE, Execution.status.in_(ACTIVE)
     )

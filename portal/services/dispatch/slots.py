@@ -7,7 +7,8 @@ from dataclasses import replace
 from datetime import datetime
 from typing import Any, cast
 
-from sqlalchemy import ColumnElement, Row, Table, and_, bindparam, func, literal_column, select, text, update
+from flask import current_app
+from sqlalchemy import ColumnElement, Row, Table, and_, bindparam, case, func, literal_column, select, text, update
 from sqlalchemy.orm import Session, selectinload
 
 from portal.domain import quota, words
@@ -308,5 +309,8 @@ def record_tick(leader: str, now: datetime, milliseconds: int, plan: Plan | None
         connection = session.connection()
         if connection.dialect.name == "postgresql":  # a pulse that a crash loses is followed by the next
             connection.execute(_LAZY_COMMIT)
-        if connection.execute(update(_PULSE).where(_PULSE.c.id == 1).values(values)).rowcount == 0:
-            bulk.insert_new(session, _PULSE, [values | {"id": 1}], ("id",))
+        furthest = case((_PULSE.c.furthest_tick_at > now, _PULSE.c.furthest_tick_at), else_=now)
+        changed = update(_PULSE).where(_PULSE.c.id == 1).values(values | {"furthest_tick_at": furthest})
+        if connection.execute(changed).rowcount == 0:
+            first = {"id": 1, "furthest_tick_at": now, "zone": current_app.config["TIMEZONE"]}
+            bulk.insert_new(session, _PULSE, [values | first], ("id",))
