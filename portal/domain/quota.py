@@ -1,7 +1,7 @@
 """The arithmetic of promises: slots of an hour, what became of them, how an hour is judged. Pure."""
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -14,6 +14,7 @@ TASK_TYPE_LENGTH = 70
 
 # Lower bounds of completed / required: LOW from, MEDIUM above, HIGH above; CRITICAL below.
 SEVERITY_BOUNDS = (0.70, 0.50, 0.20)
+TAKEN_AWAY = frozenset({LossCause.PAUSED, LossCause.DISABLED, LossCause.CANCELLED})  # by people, on purpose
 
 
 def hour_of(slot: datetime) -> datetime:
@@ -146,6 +147,24 @@ def severity(counts: Counts, bounds: tuple[float, float, float] = SEVERITY_BOUND
     if counts.share > medium:
         return Severity.MEDIUM
     return Severity.HIGH if counts.share > high else Severity.CRITICAL
+
+
+def owed(counts: Counts, lost: Mapping[LossCause, int]) -> Counts:
+    """The counts without what people took away: they paused, disabled or cancelled it, and nobody broke a promise."""
+    taken = sum(lost.get(cause, 0) for cause in TAKEN_AWAY)
+    return replace(counts, skipped=max(0, counts.skipped - taken))
+
+
+def judge_owed(counts: Counts, lost: Mapping[LossCause, int], *, interrupted: bool = False) -> QuotaStatus:
+    """Status at the close, by what was owed; INTERRUPTED where people took all of it away."""
+    rest = owed(counts, lost)
+    return judge(rest, interrupted=interrupted or (counts.required > 0 and not rest.required))
+
+
+def told_already(lost: Mapping[LossCause, int]) -> bool:
+    """True where all that was owed was lost to an OLT that could not be reached: that has an alert of its own."""
+    causes = {cause for cause, slots in lost.items() if slots} - TAKEN_AWAY
+    return LossCause.UNREACHABLE in causes <= {LossCause.UNREACHABLE, LossCause.TIMEOUT}
 
 
 def doomed(counts: Counts) -> bool:

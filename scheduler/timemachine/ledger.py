@@ -195,7 +195,8 @@ class Ledger:
         for tracker in self.hours[hour].values():
             counts = tracker.counts
             if counts.required:
-                status = quota.judge(counts, interrupted=(tracker.key.olt_id, hour) in self.interrupted)
+                interrupted = (tracker.key.olt_id, hour) in self.interrupted
+                status = quota.judge_owed(counts, tracker.lost, interrupted=interrupted)
                 tracker.status = status
                 if self.watched is None or tracker.key.olt_id in self.watched:
                     self._sum_up(tracker, counts, status)
@@ -211,7 +212,7 @@ class Ledger:
         sums.completed += counts.completed
         sums.at_risk += tracker.was_at_risk
         sums.statuses[status] += 1
-        severity = quota.severity(counts)
+        severity = quota.severity(quota.owed(counts, tracker.lost))
         if severity is not None and status is not QuotaStatus.INTERRUPTED:
             sums.severities[severity] += 1
         sums.losses.update(tracker.lost)

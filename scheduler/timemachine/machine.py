@@ -137,7 +137,10 @@ class Machine:
         for tracker, status in state.ledger.close_hour(hour):
             if status in (QuotaStatus.QUOTA_NOT_MET, QuotaStatus.FAILED):
                 olt, counts = state.olts[tracker.key.olt_id], tracker.counts
-                facts: dict[str, Any] = {"severity": quota.severity(counts), "lost": tracker.lost}
+                facts: dict[str, Any] = {
+                    "severity": quota.severity(quota.owed(counts, tracker.lost)),
+                    "lost": tracker.lost,
+                }
                 state.record(EventType.QUOTA_VIOLATION, f"{tracker.completed} of {counts.required}", olt, hour=hour,
                              task_type=tracker.key.task_type, **facts)  # fmt: skip
 

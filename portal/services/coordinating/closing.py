@@ -114,11 +114,11 @@ def _judge(session: Session, rows: Sequence[QuotaTracker], hour: datetime, over:
     statuses: dict[int, Any] = {}
     broken: list[tuple[QuotaTracker, Severity, dict[str, Any]]] = []
     for row in rows:
-        counts = counts_of(row)
-        statuses[row.id] = quota.judge(counts)
-        bad = quota.severity(counts, bounds())
+        counts, lost = counts_of(row), losses.get(_key(row), {})
+        statuses[row.id] = quota.judge_owed(counts, lost)
+        bad = quota.severity(quota.owed(counts, lost), bounds())
         if bad is not None:
-            broken.append((row, bad, report(row, losses.get(_key(row), {}), active.get(_key(row), 0))))
+            broken.append((row, bad, report(row, lost, active.get(_key(row), 0))))
     bulk.set_column(session, cast(Table, QuotaTracker.__table__), "status", statuses)
     stopped = _violate(session, broken, now)
     if stopped:
@@ -187,7 +187,8 @@ def _violate(
 ) -> int:  # fmt: skip
     """Violations, their log rows and their alerts; returns how many have no alert of their own, since all that broke
 
-    them is that nothing ticked (stops.py). The unique index says each once.
+    them is that nothing ticked (stops.py). Nor has one that an unreachable OLT broke: of that people were told when it
+    fell silent. The unique index says each once.
     """
     rows = [
         {
@@ -211,6 +212,8 @@ def _violate(
         _log(session, ident, olt_name, row, bad, facts, now)
         if stops.only_cause(facts):
             stopped += 1
+            continue
+        if quota.told_already({LossCause(cause): slots for cause, slots in facts["lost"].items()}):
             continue
         subject, body = words(olt_name, row, bad, facts)
         alerts.raise_alert(
