@@ -75,7 +75,7 @@ def take(
 def _apply(session: Session, plan: Plan, now: datetime, *, queued: bool) -> tuple[Plan, list[Ticket]]:
     plan = _supersede(session, plan, now)
     ids = _insert(session, plan.new, now, queued=queued)
-    plan = _with_causes(session, _without_taken(session, plan, ids), now)
+    plan = _with_causes(session, _adopted(session, _without_taken(session, plan, ids)), now)
     skip(session, plan.skipped, now)
     bulk.set_column(session, _NODES, "next_run_at", plan.next_runs)
     return plan, [_ticket(new, ids[new.master.node_id]) for new in plan.new if queued and new.not_before is None]
@@ -151,6 +151,34 @@ def _stay(plan: Plan, active: list[NewExecution]) -> Plan:
     reason = SkipReason.STILL_ACTIVE
     skipped = [SkippedSlots(new.master, reason, new.scheduled_for, new.scheduled_for) for new in active]
     return replace(_leave_out(plan, active), skipped=(*plan.skipped, *skipped))
+
+
+def _adopted(session: Session, plan: Plan) -> Plan:
+    """The plan without the slots that a manual run of their node satisfies: it is ACTIVE, and is the slot's from now on.
+
+    The node is read at that very moment, so that its promise counts by the outcome of that run.
+    """
+    busy = {one.master.node_id: one for one in plan.skipped if one.reason is SkipReason.STILL_ACTIVE}
+    if not busy:
+        return plan
+    manual = select(Execution.id, Execution.node_id).where(
+        Execution.node_id.in_(busy), ACTIVE_SQL, Execution.trigger == Trigger.MANUAL
+    )
+    clocks = dict(plan.next_runs)
+    for row in session.connection().execute(manual.with_for_update(of=Execution)).all():
+        one = busy.pop(row.node_id)
+        session.execute(
+            update(Execution)
+            .where(Execution.id == row.id)
+            .values(trigger=Trigger.SCHEDULE, scheduled_for=one.last, overdue_at=clocks[row.node_id],
+                    task_type=one.master.task_type),
+            execution_options={"synchronize_session": False},
+        )  # fmt: skip
+        if current_app.config["NEXTCHECK_MODE"] == "from_end" and one.master.interval_seconds is not None:
+            clocks[row.node_id] = None
+    kept = {id(one) for one in busy.values()}
+    skipped = [one for one in plan.skipped if one.reason is not SkipReason.STILL_ACTIVE or id(one) in kept]
+    return replace(plan, skipped=tuple(skipped), next_runs=clocks)
 
 
 def _with_causes(session: Session, plan: Plan, now: datetime) -> Plan:
