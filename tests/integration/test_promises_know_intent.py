@@ -1,4 +1,4 @@
-"""Promises on both databases: a manual run satisfies a slot, what people took away is no violation, silence one alert."""
+"""Promises on both databases: a manual run satisfies a slot; what people took away is no violation."""
 
 from datetime import datetime
 from typing import Any

@@ -24,9 +24,9 @@ log = logging.getLogger(__name__)
 
 
 def run_now(node_id: int, actor: str, now: datetime) -> tuple[int, bool]:
-    """Ask for one run of a node now: first in its OLT, its clock unchanged. Outside its quota, unless a slot of the node
+    """Ask for one run of a node now: first in its OLT, its clock unchanged, outside its quota.
 
-    comes while it waits or runs: it satisfies that one.
+    Only where a slot of the node comes while it waits or runs it satisfies that slot (services.dispatch.slots).
 
     A master runs with its chain; a chained node runs alone (whoever calls has asked whether that is meant). Returns
     (execution id, created). While one of the node is PENDING or RUNNING that one is returned; if it waits, it is moved

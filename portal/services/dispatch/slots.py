@@ -154,7 +154,7 @@ def _stay(plan: Plan, active: list[NewExecution]) -> Plan:
 
 
 def _adopted(session: Session, plan: Plan) -> Plan:
-    """The plan without the slots that a manual run of their node satisfies: it is ACTIVE, and is the slot's from now on.
+    """The plan without the slots that a manual run of their node satisfies: it is the slot's from now on.
 
     The node is read at that very moment, so that its promise counts by the outcome of that run.
     """
