@@ -8,7 +8,7 @@ from typing import Any, cast
 from zoneinfo import ZoneInfo
 
 from flask import current_app
-from sqlalchemy import ColumnElement, Row, Table, exists, select, update
+from sqlalchemy import ColumnElement, Row, Table, exists, inspect, select, update
 from sqlalchemy.orm import Session
 
 from portal import masters
@@ -167,8 +167,9 @@ def put(session: Session, moments: Mapping[int, datetime]) -> None:
     """Node id → when it runs next: its new anchor. Of masters that are due nothing may be left (`release`)."""
     for column in ("next_run_at", "anchor_at"):
         bulk.set_column(session, _NODES, column, moments)
-    for known in session.identity_map.values():
-        if isinstance(known, WorkflowNode) and known.id in moments:
+    for ident in moments:
+        known = session.identity_map.get(inspect(WorkflowNode).identity_key_from_primary_key((ident,)))
+        if known is not None:
             session.expire(known, ["next_run_at", "anchor_at"])
 
 
