@@ -9,6 +9,7 @@ from flask import Flask
 from sqlalchemy import func, select, text
 from sqlalchemy.orm import Session
 
+from portal.domain import slots as due_slots
 from portal.domain.statuses import AlertKind, EventType, ExecutionStatus, OltState, SkipReason
 from portal.extensions import db, transaction
 from portal.models.alert import Channel, Notification
@@ -16,7 +17,7 @@ from portal.services.coordinating import closing
 from portal.services.coordinating.audit import audit
 from portal.services.dispatch import clock, reachability, reaping, set_back, slots
 from portal.tables import Execution, Olt, QuotaTracker, QuotaViolation, WorkflowNode
-from scheduler import due, planner
+from scheduler import due
 from scheduler.coordinator import loop
 from testing.builders import make_node, make_olt
 from testing.cast import HOUR, MINUTE, NOW, SECOND
@@ -60,7 +61,7 @@ def test_one_master_that_missed_more_than_a_tick_takes_is_taken_alone(monkeypatc
 def test_a_cron_line_that_missed_many_firings_returns_in_steps_and_each_counts(monkeypatch: pytest.MonkeyPatch) -> None:
     node = make_node(make_olt(), cron="*/5 * * * *")
     refresh(NOW)
-    monkeypatch.setattr(planner, "FIRINGS", 30)
+    monkeypatch.setattr(due_slots, "FIRINGS", 30)
     back = NOW + 5 * HOUR + MINUTE
     plans = [tick(back) for _ in range(3)]
     assert [sum(one.count for one in plan.skipped) for plan in plans] == [31, 28, 0]

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 from flask import Flask
 from sqlalchemy import select
+from sqlalchemy.orm import Session
 
 from portal.domain.statuses import (
     AlertKind,
@@ -32,7 +33,7 @@ pytestmark = pytest.mark.usefixtures("session")
 
 
 @pytest.fixture(autouse=True)
-def channel(app: Flask) -> None:
+def channel(session: Session) -> None:
     with transaction() as writing:
         writing.add(Channel(name="noc", kind="json", alert_kinds=[AlertKind.QUOTA_VIOLATION, AlertKind.SYSTEM]))
 
