@@ -10,6 +10,7 @@ from typing import Any
 
 from flask import current_app
 from sqlalchemy import Select, and_, not_, or_, select
+from sqlalchemy.orm import Session
 
 from portal.domain.messages import N_
 from portal.domain.statuses import EventType
@@ -38,7 +39,7 @@ def _astray() -> Select[Any]:
 
 def repair(now: datetime) -> int:
     """Give the masters that break the invariant the clock they should have; returns how many there were."""
-    session = db.session()
+    session: Session = db.session()
     suspected = {row.olt_id for row in session.execute(_astray())}
     session.rollback()
     if not suspected:
