@@ -125,8 +125,8 @@ def release(
 _COME = (
     select(
         WorkflowNode.id, WorkflowNode.name, WorkflowNode.priority, WorkflowNode.next_run_at, WorkflowNode.kind,
-        WorkflowNode.interval_seconds, WorkflowNode.cron, WorkflowNode.key, Workflow.olt_id, Olt.state,
-        Olt.paused_until, Olt.in_service.label("in_service"),
+        WorkflowNode.interval_seconds, WorkflowNode.cron, WorkflowNode.key, WorkflowNode.held_until,
+        Workflow.olt_id, Olt.state, Olt.paused_until, Olt.in_service.label("in_service"),
     )
     .join(Workflow, WorkflowNode.workflow_id == Workflow.id)
     .join(Olt, Workflow.olt_id == Olt.id)
@@ -136,10 +136,12 @@ _COME = (
 
 
 def _due(row: Row[Any], now: datetime) -> DueMaster:
+    held = SkipReason.NODE_HELD if row.held_until is not None and row.held_until > now else None
     return DueMaster(
         node_id=row.id, node_name=row.name, olt_id=row.olt_id, device_key="", priority=row.priority,
         next_run_at=row.next_run_at, interval_seconds=row.interval_seconds, cron=row.cron,
-        blocked=schedule.blocked(row.state, row.paused_until, now), task_type=quota.task_type(row.kind, row.key),
+        blocked=schedule.blocked(row.state, row.paused_until, now) or held,
+        task_type=quota.task_type(row.kind, row.key),
     )  # fmt: skip
 
 

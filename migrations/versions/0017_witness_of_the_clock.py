@@ -1,7 +1,7 @@
 """the highest time that a tick has used, and the zone in which cron lines were planned
 
-Revision ID: 0015
-Revises: 0014
+Revision ID: 0017
+Revises: 0016
 Create Date: 2026-11-29 23:40:00
 
 """
@@ -9,8 +9,8 @@ from alembic import op
 import sqlalchemy as sa
 
 
-revision = '0015'
-down_revision = '0014'
+revision = '0017'
+down_revision = '0016'
 branch_labels = None
 depends_on = None
 
