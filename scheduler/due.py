@@ -21,6 +21,11 @@ HOURS = 5_000
 NOW = bindparam("now", type_=WorkflowNode.next_run_at.type)
 
 
+# Equals take turns: of those due in the same second the one that has waited longest for a success is inserted, and so
+# served, first. Else under overload it would be the same ones each time.
+ORDER = (WorkflowNode.next_run_at, WorkflowNode.last_success_at.asc().nulls_first(), WorkflowNode.id)
+
+
 def _due() -> ColumnElement[bool]:
     """A chained node has no clock (the table's law), a disabled one neither; that it runs is a second guard.
 
@@ -50,7 +55,7 @@ def _due_masters() -> Select[Any]:
         Execution.id, Execution.status, Execution.attempt,
     )  # fmt: skip
     active = and_(Execution.node_id == WorkflowNode.id, ACTIVE_SQL)
-    return _of_due(columns).outerjoin(Execution, active).order_by(WorkflowNode.next_run_at).limit(LIMIT)
+    return _of_due(columns).outerjoin(Execution, active).order_by(*ORDER).limit(LIMIT)
 
 
 DUE = _due_masters()  # without its lock; `_master` knows the order of its columns

@@ -59,6 +59,7 @@ def finish(state: State, run: Run, came: Outcome) -> None:
         return
     now, node = state.now, run.node
     if came.kind is None:
+        run.node.last_success = state.now
         end(state, run, ExecutionStatus.SUCCESS)
     else:
         run.failures += 1

@@ -4,6 +4,7 @@ States the rules of scheduler.due and portal.services.dispatch.slots for objects
 """
 
 from dataclasses import replace
+from datetime import datetime
 from heapq import heappop, heappush
 from typing import Any
 
@@ -41,7 +42,12 @@ def _select_due(state: State) -> list[DueMaster]:
         if node is not None and node.next_run_at == entry[0] and node.runs and entry != last:
             found.append(due_master(node, state))
             last = entry
-    return found
+    return sorted(found, key=lambda master: _turn(master, state))
+
+
+def _turn(master: DueMaster, state: State) -> tuple[datetime, datetime, int]:
+    """As scheduler.due.ORDER: equals take turns."""
+    return master.next_run_at, state.nodes[master.node_id].last_success or state.begin, master.node_id
 
 
 def due_master(node: Node, state: State) -> DueMaster:

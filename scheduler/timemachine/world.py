@@ -107,6 +107,7 @@ class Node:
     active: "Run | None" = None
     draws: int = 0
     deleted: bool = False
+    last_success: datetime | None = None
 
     @property
     def runs(self) -> bool:

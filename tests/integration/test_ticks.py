@@ -593,3 +593,17 @@ def test_when_more_wait_than_one_look_takes_in_the_others_get_their_turn(
         looks.append([ticket.execution_id for ticket in reaping.to_queue(later)])
         reapers._push_forgotten(later)
     assert [len(look) for look in looks] == [3, 2] and not set(looks[0]) & set(looks[1])
+
+
+# Equals
+
+
+def test_of_equals_the_one_whose_last_success_is_longest_ago_goes_first(session: Session) -> None:
+    first, second, third = many_nodes(3)
+    due_at(NOW)
+    for node, ago in ((first, 10), (third, 20)):
+        change = update(WorkflowNode).where(WorkflowNode.id == node.id).values(last_success_at=NOW - ago * MINUTE)
+        db.session.execute(change)
+    db.session.commit()
+    take(NOW)
+    assert [one.node_id for one in found(session)] == [second.id, third.id, first.id]
