@@ -186,23 +186,29 @@ def test_a_retry_that_never_came_is_silence_if_its_try_was(session: Session, una
 
 
 @pytest.mark.parametrize("database_url", ["postgresql"], indirect=True)  # SQLite has one writer at a time
-def test_an_end_waits_for_a_tick_without_keeping_the_tick_from_its_execution(app: Flask) -> None:
+@pytest.mark.parametrize(
+    ("who", "first", "then"), [("a tick", "workflow_nodes", "executions"), ("a switch", "olts", "workflow_nodes")]
+)
+def test_an_end_waits_for_others_without_keeping_them_from_what_they_lock_next(
+    app: Flask, who: str, first: str, then: str
+) -> None:
     with app.app_context():
         execution = slot_taken(db.session())
         work = started(execution)
-        ident, node, soon = execution.id, execution.node_id, execution.scheduled_for + SECOND
+        ident, soon = execution.id, execution.scheduled_for + SECOND
+        ids = {"workflow_nodes": execution.node_id, "executions": ident, "olts": execution.olt_id}
         engine = db.engine
 
     def finish() -> ExecutionStatus:
         with app.app_context():
             return executions.finish(ident, 1, outcome(work, StepStatus.SUCCESS), soon)
 
-    with ThreadPoolExecutor(1) as threads, engine.connect() as ticking:
-        ticking.execute(text(f"SELECT id FROM workflow_nodes WHERE id = {node} FOR NO KEY UPDATE"))  # noqa: S608
+    with ThreadPoolExecutor(1) as threads, engine.connect() as other:
+        other.execute(text(f"SELECT id FROM {first} WHERE id = {ids[first]} FOR NO KEY UPDATE"))  # noqa: S608
         end = threads.submit(finish)
         wait_for_a_blocked_transaction(app)
-        ticking.execute(text(f"SELECT id FROM executions WHERE id = {ident} FOR UPDATE NOWAIT"))  # noqa: S608
-        ticking.rollback()
+        other.execute(text(f"SELECT id FROM {then} WHERE id = {ids[then]} FOR UPDATE NOWAIT"))  # noqa: S608
+        other.rollback()
         assert end.result(20) is ExecutionStatus.SUCCESS
     with app.app_context():
         db.engine.dispose()

@@ -10,6 +10,7 @@ from sqlalchemy.orm import Session
 from portal.domain.composite import ColumnReadings, CompositeResult, ReadingSpec, StepResult
 from portal.domain.readings import ValueSpec
 from portal.domain.statuses import ErrorKind, EventType, ExecutionStatus, OltState, SkipReason, StepStatus, Trigger
+from portal.extensions import transaction
 from portal.services.dispatch import executions, reachability
 from portal.services.errors import NotFound
 from portal.services.network import credentials, olts
@@ -31,14 +32,23 @@ def run(
     **columns: object,
 ) -> Execution:  # fmt: skip
     """One execution that ends with `kind` (None = success); `answers` of its two requests were answered."""
+    execution = started(node, moment, **columns)
+    executions.finish(execution.id, execution.id, outcome(node, kind, answers), moment + SECOND)
+    session.rollback()
+    return execution
+
+
+def started(node: WorkflowNode, moment: datetime, **columns: object) -> Execution:
     execution = make_execution(node, moment, **columns)
     assert executions.start(execution.id, execution.id, "poller", moment, moment + 15 * SECOND)
+    return execution
+
+
+def outcome(node: WorkflowNode, kind: ErrorKind | None, answers: int = 0) -> CompositeResult:
     silent = 2 - (2 if kind is None else answers)
     step = StepResult(node.id, StepStatus.FAILED if kind else StepStatus.SUCCESS, pdus=2, timeouts=silent,
                       error_kind=kind, error_message="no answer" if kind else "")  # fmt: skip
-    executions.finish(execution.id, execution.id, CompositeResult((step,)), moment + SECOND)
-    session.rollback()
-    return execution
+    return CompositeResult((step,))
 
 
 def silence(session: Session, node: WorkflowNode, moment: datetime, times: int) -> datetime:
@@ -359,11 +369,12 @@ def test_a_pause_ends_by_itself_when_its_time_is_over_and_not_before(session: Se
 def test_a_pause_given_at_the_moment_of_a_silent_end_wins(app: Flask, session: Session, node: WorkflowNode) -> None:
     """What this transaction read of the OLT before may be old: the row is read again under its lock."""
     silence(session, node, NOW, 2)
-    execution = make_execution(node, NOW + 2 * MINUTE, status=ExecutionStatus.FAILED)
-    olt = session.get_one(Olt, node.workflow.olt_id)
-    assert (olt.state, olt.consecutive_failures) == (OltState.UNKNOWN, 2)
-    with app.app_context():  # a session of its own, as another process has
-        olts.pause([olt.id], "fibre work", None, ACTOR, NOW)
-    reachability.note(session, execution, NOW, answered=False, silent=True, message="no answer")
-    session.commit()
+    ident = started(node, NOW + 2 * MINUTE).id
+    silent, end = outcome(node, ErrorKind.TIMEOUT), NOW + 2 * MINUTE + SECOND
+    with transaction():
+        olt = session.get_one(Olt, node.workflow.olt_id)
+        assert (olt.state, olt.consecutive_failures) == (OltState.UNKNOWN, 2)
+        with app.app_context():  # a session of its own, as another process has
+            olts.pause([olt.id], "fibre work", None, ACTOR, NOW)
+        executions.write_result(session, ident, ident, silent, end)
     assert olt.state is OltState.PAUSED

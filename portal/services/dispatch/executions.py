@@ -33,7 +33,7 @@ from portal.services.dispatch import life, poison, reachability, waiting, work
 from portal.services.dispatch.life import StaleToken
 from portal.services.dispatch.tickets import tickets_for
 from portal.services.uniqueness import was_faster
-from portal.tables import Execution, ExecutionStep, Poller, WorkflowNode
+from portal.tables import Execution, ExecutionStep, Olt, Poller, WorkflowNode
 
 __all__ = ["StaleToken"]
 
@@ -194,6 +194,7 @@ def write_result(
     books: Books | None = None,
 ) -> ExecutionStatus:  # fmt: skip
     """`finish`, in the caller's transaction."""
+    _lock_olt(session, execution_id)
     nodes = _locked_nodes(session, result.steps)
     execution = life.lock_running(session, execution_id, token)
     failure = result.first_failure
@@ -257,6 +258,12 @@ def _settle(session: Session, execution: Execution, result: CompositeResult, now
         execution.error_kind, execution.error_message = kind, message[:500]
     else:
         life.end(session, execution, ExecutionStatus.FAILED, now, kind, message)
+
+
+def _lock_olt(session: Session, execution_id: int) -> None:
+    """Lock the OLT before its nodes, as whoever switches it, its workflow or a node does."""
+    query = select(Olt.id).join(Execution, Execution.olt_id == Olt.id).where(Execution.id == execution_id)
+    session.execute(query.with_for_update(of=Olt, key_share=True))
 
 
 def _locked_nodes(session: Session, steps: Sequence[StepResult]) -> dict[int, Any]:

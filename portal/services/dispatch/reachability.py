@@ -28,7 +28,7 @@ def note(
     session: Session, execution: Execution, now: datetime, *, answered: bool, silent: bool, message: str,
     refused: bool = False,
 ) -> None:  # fmt: skip
-    """What a try that has just been settled says of its OLT; in the caller's transaction, after the status is written.
+    """What a try that has just been settled says of its OLT, which the caller has locked; after the status is written.
 
     An answer makes it up. After the first silence it is asked each few seconds whether it is there; AUTO_PAUSE_AFTER
     silences in a row, of such questions and of tries, make it unreachable: what waits on it is skipped, and it is
@@ -39,11 +39,8 @@ def note(
     dead = (
         (silent or refused) and not answered and execution.status in (ExecutionStatus.FAILED, ExecutionStatus.PENDING)
     )
-    olt = session.get(Olt, execution.olt_id)
-    if olt is None or not (dead or answered and _is_news(olt)):
-        return
-    session.refresh(olt, with_for_update={"key_share": True})  # a person may pause it at this very moment
-    if olt.state is OltState.PAUSED:
+    olt = execution.olt
+    if olt.state is OltState.PAUSED or not (dead or answered and _is_news(olt)):
         return
     if answered:
         back_up(session, olt, now, N_("it answered"))
