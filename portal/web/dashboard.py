@@ -61,6 +61,8 @@ def _lead(counts: dict[str, int]) -> Markup:
     """The groups of OLTs that are not simply read, each as the way to its list."""
     lost = counts.get("unreachable", 0)
     words = {
+        "refused": _("with a refused credential"),
+        "other_device": _("with another device"),
         "failing": _("with failures"),
         "paused": _("paused"),
         "unknown": _("not read yet"),

@@ -8,10 +8,10 @@ from sqlalchemy import select
 from portal import clock
 from portal.domain.statuses import OltState
 from portal.extensions import db
-from portal.tables import AuditLog, Olt, Poller, QuotaTracker, QuotaViolation, SchedulerState, WorkflowNode
+from portal.tables import AuditLog, Olt, OltDevice, Poller, QuotaTracker, QuotaViolation, SchedulerState, WorkflowNode
 from testing import builders, seed
 from testing.pages import Visitor, element, missing, path_of, soup, text_of, texts
-from testing.web import add_olts, delete_rows, english, statements, stored, update_rows
+from testing.web import add_olts, delete_rows, english, statements, stored, update_rows, written
 
 
 def wrong(person: Visitor) -> dict[str, str]:
@@ -44,8 +44,17 @@ def test_olts_that_do_not_answer_come_with_since_and_why_and_lead_to_their_page(
 
 
 def test_more_olts_than_can_be_named_lead_to_the_list(seeded: Flask) -> None:
-    add_olts(seeded, 12, state=OltState.UNREACHABLE, state_since=clock.now())
-    assert wrong(english(seeded))["4 more do not answer"] == "/olts/?state=unreachable"
+    ids = add_olts(seeded, 15, state=OltState.UNREACHABLE, state_since=clock.now())
+    update_rows(seeded, Olt, Olt.id.in_(ids[:2]), refused=True)
+    update_rows(seeded, Olt, Olt.id == ids[2], state=OltState.UP, stale_at=clock.now() + timedelta(hours=1))
+    with written(seeded) as session:
+        session.add(OltDevice(olt_id=ids[2], witnesses={}, other={"name": "MA5800-X7", "since": "", "onus": 0}))
+    person = english(seeded)
+    found, lead = wrong(person), soup(person.get("/")).select_one(".fx-lead")
+    assert found["4 more do not answer"] == "/olts/?state=unreachable"
+    assert found["2 more with a refused credential"] == "/olts/?state=refused"
+    assert found["1 more with another device"] == "/olts/?state=other_device"
+    assert lead and "2 with a refused credential · 1 with another device" in text_of(lead)
 
 
 def test_a_silent_scheduler_is_the_first_line(seeded: Flask) -> None:
