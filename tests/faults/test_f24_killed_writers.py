@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from sqlalchemy import delete, update
 
-from portal.domain.statuses import ExecutionStatus, Trigger
+from portal.domain.statuses import ExecutionStatus
 from portal.extensions import db, transaction
 from portal.services.dispatch import executions
 from portal.tables import Execution, ExecutionAttempt, ExecutionStep, Olt, OnuData
@@ -39,7 +39,7 @@ BREAKS = {
     "tokens_not_rising": update(ExecutionAttempt).values(token=1),
     "left_running": update(Execution).where(Execution.id == 1).values(status=ExecutionStatus.RUNNING),
     "slots_lost": delete(Execution).where(Execution.id == 1),
-    "half_requests": update(Execution).values(trigger=Trigger.MANUAL),
+    "half_requests": update(Execution).values(requested_by="nobody"),
 }
 
 
