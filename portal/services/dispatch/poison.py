@@ -10,12 +10,12 @@ from datetime import datetime
 from sqlalchemy import select
 from sqlalchemy.orm import Session
 
+from portal.cron import portal_zone
 from portal.domain import schedule
 from portal.domain.messages import N_
 from portal.domain.statuses import AlertKind, EventType, Severity
 from portal.services import decisions
 from portal.services.alerting import alerts
-from portal.services.dispatch import clock
 from portal.tables import Execution, WorkflowNode
 
 
@@ -46,7 +46,7 @@ def note(session: Session, execution: Execution, now: datetime) -> None:
         )  # fmt: skip
     else:
         node.held_until = now + held
-        until = f"{node.held_until.astimezone(clock.portal_zone()):%Y-%m-%d %H:%M}"
+        until = f"{node.held_until.astimezone(portal_zone()):%Y-%m-%d %H:%M}"
         subject = N_("%(node)s on %(olt)s is held until %(until)s", **told, until=until)
         body = N_(
             "Its last %(count)d slots ended all the pollers that ran them, execution %(execution)d as the latest. Slots"
