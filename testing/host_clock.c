@@ -1,5 +1,5 @@
-/* A process' own wall clock: CLOCK_REALTIME moved by the nanoseconds that stand in a file (8 octets, signed): in
- * $HOST_CLOCK, or in the one that host_clock_see() names later.
+/* A process' own wall clock: CLOCK_REALTIME moved by the seconds that stand in a file (8 octets, signed): in $HOST_CLOCK,
+ * or in the one that host_clock_see() names later.
  *
  * Loaded with LD_PRELOAD. CLOCK_MONOTONIC and sleeping are left alone, as when a host's clock is set. (libfaketime 0.9.10
  * breaks clock_nanosleep with an absolute monotonic time, which is how Python sleeps.)
@@ -13,8 +13,6 @@
 #include <sys/time.h>
 #include <time.h>
 #include <unistd.h>
-
-#define SECOND 1000000000
 
 static const volatile int64_t *ahead;
 static int (*real_clock_gettime)(clockid_t, struct timespec *);
@@ -38,11 +36,7 @@ __attribute__((constructor)) static void begin(void) {
 int clock_gettime(clockid_t clock, struct timespec *now) {
     if (!real_clock_gettime) real_clock_gettime = dlsym(RTLD_NEXT, "clock_gettime");
     int failed = real_clock_gettime(clock, now);
-    if (!failed && ahead && (clock == CLOCK_REALTIME || clock == CLOCK_REALTIME_COARSE)) {
-        int64_t seen = now->tv_sec * (int64_t)SECOND + now->tv_nsec + *ahead;
-        now->tv_sec = seen / SECOND;
-        now->tv_nsec = seen % SECOND;
-    }
+    if (!failed && ahead && (clock == CLOCK_REALTIME || clock == CLOCK_REALTIME_COARSE)) now->tv_sec += *ahead;
     return failed;
 }
 

@@ -61,10 +61,10 @@ class HostClock:
         if ctypes.CDLL(None).host_clock_see(os.fsencode(self.file)):
             raise OSError(f"cannot map {self.file}")
 
-    def step(self, seconds: float) -> None:
+    def step(self, seconds: int) -> None:
         """From now on so many seconds ahead of the real time (negative: behind); 0 sets it right."""
         descriptor = os.open(self.file, os.O_WRONLY | os.O_CREAT, 0o600)
         try:
-            os.pwrite(descriptor, struct.pack("=q", round(seconds * 1e9)), 0)
+            os.pwrite(descriptor, struct.pack("=q", seconds), 0)
         finally:
             os.close(descriptor)
