@@ -9,7 +9,7 @@ from sqlalchemy.orm import Session
 
 from portal.domain import quota, schedule
 from portal.domain.slots import DueMaster
-from portal.domain.statuses import ExecutionStatus, SkipReason
+from portal.domain.statuses import ExecutionStatus
 from portal.models.execution import ACTIVE_SQL
 from portal.tables import Execution, Olt, Workflow, WorkflowNode, WorkflowTemplate
 
@@ -97,7 +97,6 @@ def _master(row: Row[Any], now: datetime) -> DueMaster:
         node_id, name, priority, next_run_at, interval, cron, kind, key, held_until, olt_id, address, port, site,
         state, paused_until, active_id, status, attempt,
     ) = row  # fmt: skip
-    held = SkipReason.NODE_HELD if held_until is not None and held_until > now else None
     return DueMaster(
         node_id=node_id,
         node_name=name,
@@ -110,6 +109,6 @@ def _master(row: Row[Any], now: datetime) -> DueMaster:
         active_id=active_id,
         active_waits_to_retry=status is ExecutionStatus.PENDING and attempt > 0,
         site=site,
-        blocked=schedule.blocked(state, paused_until, now) or held,
+        blocked=schedule.blocked(state, paused_until, now, held_until),
         task_type=quota.task_type(kind, key),
     )

@@ -126,13 +126,18 @@ def next_try(
     return None if failures > max_retries or too_late else again
 
 
-def blocked(state: OltState, paused_until: datetime | None, now: datetime) -> SkipReason | None:
-    """Rule 10: why no slot of this OLT runs now; None when they run. A pause without an end lasts until it is ended."""
+def blocked(
+    state: OltState, paused_until: datetime | None, now: datetime, held_until: datetime | None = None
+) -> SkipReason | None:
+    """Rule 10: why no slot of this OLT runs now, or of its node that is held; None when they run.
+
+    A pause without an end lasts until it is ended.
+    """
     if state is OltState.UNREACHABLE:
         return SkipReason.OLT_UNREACHABLE
     if state is OltState.PAUSED and (paused_until is None or paused_until > now):
         return SkipReason.OLT_PAUSED
-    return None
+    return SkipReason.NODE_HELD if held_until is not None and held_until > now else None
 
 
 def hold(poisoned: int) -> timedelta | None:

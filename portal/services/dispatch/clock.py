@@ -136,17 +136,16 @@ _COME = (
 
 
 def _due(row: Row[Any], now: datetime) -> DueMaster:
-    held = SkipReason.NODE_HELD if row.held_until is not None and row.held_until > now else None
     return DueMaster(
         node_id=row.id, node_name=row.name, olt_id=row.olt_id, device_key="", priority=row.priority,
         next_run_at=row.next_run_at, interval_seconds=row.interval_seconds, cron=row.cron,
-        blocked=schedule.blocked(row.state, row.paused_until, now) or held,
+        blocked=schedule.blocked(row.state, row.paused_until, now, row.held_until),
         task_type=quota.task_type(row.kind, row.key),
     )  # fmt: skip
 
 
-def _start(session: Session, idle: ColumnElement[bool], now: datetime) -> list[Row[Any]]:
-    """Rule 2 for masters without a clock; returns them."""
+def _start(session: Session, idle: ColumnElement[bool], now: datetime) -> None:
+    """Rule 2 for masters without a clock."""
     query = select(
         WorkflowNode.id, WorkflowNode.name, WorkflowNode.key, WorkflowNode.interval_seconds, WorkflowNode.cron,
         WorkflowNode.anchor_at, Workflow.olt_id,
@@ -162,7 +161,6 @@ def _start(session: Session, idle: ColumnElement[bool], now: datetime) -> list[R
         return schedule.after_enabling(now, row.interval_seconds)
 
     put(session, {row.id: at for row in rows if (at := moment(row)) is not None})
-    return list(rows)
 
 
 def put(session: Session, moments: Mapping[int, datetime]) -> None:
